@@ -1,0 +1,118 @@
+"""Sample inputs by dtype and shape, for any model."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+
+from onnxsmith.errors import TensorError
+from onnxsmith.model.dims import ResolvedDims
+from onnxsmith.model.model import Model
+from onnxsmith.model.specs import TensorSpec
+
+_PASS_THROUGH = frozenset({"Cast", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Flatten", "Transpose", "Expand"})
+_WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog")
+
+
+def sample_inputs(model: Model, dims: ResolvedDims, seed: int = 0) -> dict[str, Any]:
+    """A value for each input.
+
+    Floating point is standard normal. An integer that indexes a table (an embedding) is below the table's size; 8-bit
+    ones take their whole range; others are 0 or 1, which will do for an index, a flag, a mask or a count; an input
+    called a mask is all ones. Strings are words. A sequence has two elements; a map has the keys 0 and 1, or "a" and
+    "b".
+
+    Args:
+        model: The model.
+        dims: A size for each dynamic dimension.
+        seed: The same seed gives the same value for the same input, whatever other inputs there are.
+
+    Returns:
+        NumPy arrays by input name; lists for sequences, dicts for maps.
+
+    Raises:
+        TensorError: An input's type cannot be sampled.
+    """
+    bounds = _index_bounds(model)
+    return {
+        spec.name: _sample(
+            spec, dims, bounds.get(spec.name), np.random.default_rng([seed, zlib.crc32(spec.name.encode())])
+        )
+        for spec in model.inputs
+    }
+
+
+def _sample(spec: TensorSpec, dims: ResolvedDims, bound: int | None, rng: np.random.Generator) -> Any:
+    if spec.dtype.startswith("map("):
+        key_type, value_type = spec.dtype.removeprefix("map(").removesuffix(")").split(", ")
+        keys: list[Any] = ["a", "b"] if key_type == "string" else [0, 1]
+        return {key: _array(spec, value_type, (), None, rng).item() for key in keys}
+    if spec.kind in ("tensor", "optional"):
+        return _array(spec, spec.dtype, dims.shape(spec), bound, rng)
+    if spec.kind == "sequence":
+        return [_array(spec, spec.dtype, dims.shape(spec), bound, rng) for _ in range(2)]
+    raise TensorError(
+        f"input '{spec.name}' is a {spec.kind.replace('_', ' ')}, and no sample can be made for it.",
+        "Give the inputs from Python: onnxsmith.infer(model, feeds={...}).",
+    )
+
+
+def _array(
+    spec: TensorSpec, dtype: str, shape: tuple[int, ...], bound: int | None, rng: np.random.Generator
+) -> np.ndarray[Any, Any]:
+    if dtype == "string":
+        return np.array(rng.choice(_WORDS, size=shape), dtype=object).reshape(shape)
+    if dtype == "bool":
+        return np.asarray(
+            np.ones(shape, bool) if "mask" in spec.name.lower() else rng.integers(0, 2, shape).astype(bool)
+        )
+    try:
+        target = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    except TypeError:
+        raise TensorError(f"input '{spec.name}' is of dtype {dtype}, and no sample can be made for it.") from None
+    if np.issubdtype(target, np.integer) or dtype in ("int4", "uint4", "int2", "uint2"):
+        if "mask" in spec.name.lower():
+            return np.ones(shape, target)
+        if bound is not None:
+            return np.asarray(rng.integers(0, max(bound, 1), shape)).astype(target)
+        if target.itemsize == 1 and np.issubdtype(target, np.integer):
+            info = np.iinfo(target)
+            return np.asarray(rng.integers(info.min, info.max, shape, endpoint=True)).astype(target)
+        return np.asarray(rng.integers(0, 2, shape)).astype(target)
+    normal = rng.standard_normal(shape)
+    if np.issubdtype(target, np.complexfloating):
+        return np.asarray(normal + 1j * rng.standard_normal(shape)).astype(target)
+    return np.asarray(normal).astype(target)
+
+
+def _index_bounds(model: Model) -> dict[str, int]:
+    """For each integer input that indexes a constant table, the size of the smallest such table."""
+    bounds = {}
+    for value in model.ir.graph.inputs:
+        if value.dtype is not None and value.dtype.is_integer():
+            sizes = _table_sizes(value)
+            if sizes:
+                bounds[value.name or ""] = min(sizes)
+    return bounds
+
+
+def _table_sizes(value: ir.Value) -> list[int]:
+    sizes = []
+    stack, seen = [value], {value}
+    while stack:
+        current = stack.pop()
+        for node, index in current.uses():
+            if node.op_type == "Gather" and index == 1:
+                table, axis = node.inputs[0], node.attributes.get_int("axis", 0)
+                if table is not None and table.const_value is not None and axis is not None:
+                    size = table.const_value.shape[axis]
+                    if isinstance(size, int):
+                        sizes.append(size)
+            elif node.op_type in _PASS_THROUGH and index == 0 and node.outputs[0] not in seen:
+                seen.add(node.outputs[0])
+                stack.append(node.outputs[0])
+    return sizes

@@ -1,0 +1,55 @@
+"""Writing results: all of it, or nothing."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from onnxsmith.errors import OutputError
+
+
+@contextmanager
+def staged_folder(folder: Path) -> Iterator[Path]:
+    """A folder to write results in, whose files move to `folder` when the block ends well.
+
+    The staging folder lies inside `folder`, so that each move is a rename. When the block raises, Ctrl-C included,
+    nothing of it is left.
+
+    Raises:
+        OutputError: The folder cannot be made or written, or the disk is full.
+    """
+    staging: Path | None = None
+    made = _missing_parents(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=".onnxsmith-", dir=folder))
+        yield staging
+        for file in sorted(staging.iterdir(), key=lambda path: path.suffix == ".onnx"):
+            # External data first: a model never stands there without its weights.
+            file.replace(folder / file.name)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written: {error.strerror or error}.") from error
+    finally:
+        if staging is not None:
+            shutil.rmtree(staging, ignore_errors=True)
+        for parent in made:
+            if parent.is_dir() and not any(parent.iterdir()):
+                parent.rmdir()
+
+
+def _missing_parents(folder: Path) -> list[Path]:
+    """The folders that making `folder` would make, innermost first."""
+    return [path for path in (folder, *folder.parents) if not path.exists()]
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text file whole or not at all.
+
+    Raises:
+        OutputError: It cannot be written.
+    """
+    with staged_folder(path.parent) as staging:
+        (staging / path.name).write_text(text, encoding="utf-8")

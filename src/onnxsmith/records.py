@@ -1,0 +1,36 @@
+"""What results are made of."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA_VERSION = 1
+"""The version of the JSON that commands print; it grows when a field changes its meaning or goes."""
+
+
+class Record(BaseModel):
+    """A frozen result. `model_dump_json()` gives its JSON; NaN and infinity become null there."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="null", protected_namespaces=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain Python values."""
+        return self.model_dump(mode="json")
+
+
+Progress = Callable[[str, int, int], None]
+"""Called with a label, the steps done and the steps in all."""
+
+
+def no_progress(label: str, done: int, total: int) -> None:
+    """A `Progress` that shows nothing."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """` Did you mean 'x'?` for the known name nearest to `name`, or an empty string."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f" Did you mean '{close[0]}'?" if close else ""
