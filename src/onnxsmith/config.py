@@ -123,6 +123,12 @@ class InferenceConfig(Section):
     inter_op_threads: int = Field(0, ge=0, description="Threads between operators; 0: the runtime decides.")
     intra_op_threads: int = Field(0, ge=0, description="Threads inside an operator; 0: the runtime decides.")
     top_k: int = Field(5, ge=1, description="Classes shown for a classifier.")
+    image_mean: tuple[float, float, float] = Field(
+        (0.485, 0.456, 0.406), description="Subtracted from each channel of an image, scaled to 0…1; ImageNet's."
+    )
+    image_std: tuple[float, float, float] = Field(
+        (0.229, 0.224, 0.225), description="Each channel is divided by it after that; ImageNet's."
+    )
 
 
 class BenchmarkConfig(Section):
@@ -149,6 +155,9 @@ class LoggingConfig(Section):
 class Config(Section):
     """Everything that can be configured; the single source of truth."""
 
+    model: Path | None = Field(
+        None, description="An ONNX file to run the lifecycle on; null exports the examples and runs it on these."
+    )
     seed: int = Field(0, ge=0, lt=2**32, description="Of training, of sample inputs and of every split.")
     dims: dict[str, Annotated[int, Field(ge=1)]] = Field(
         default_factory=dict, description="Sizes for dynamic dimensions, by name: `batch: 4`."

@@ -1,0 +1,1 @@
+"""ONNX Runtime sessions: inference, execution providers, benchmark, profile."""
