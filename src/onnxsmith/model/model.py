@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
@@ -202,6 +204,15 @@ class Model:
                         f"{path}: the weights are over 2 GB and do not fit in one file.", "Save them as external data."
                     ) from None
         return path
+
+    @contextmanager
+    def on_disk(self) -> Iterator[Path]:
+        """The model's file, absolute; a temporary one for as long as the block lasts where it has none."""
+        if self.path is not None:
+            yield self.path.absolute()
+            return
+        with tempfile.TemporaryDirectory(prefix="onnxsmith-") as folder:
+            yield self.save(Path(folder) / "model.onnx")
 
     def forbid_overwrite(self, path: Path) -> None:
         """Refuses a destination that would destroy this model.

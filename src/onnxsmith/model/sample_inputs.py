@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Collection
 from typing import Any
 
 import ml_dtypes
@@ -18,7 +19,9 @@ _PASS_THROUGH = frozenset({"Cast", "Identity", "Unsqueeze", "Squeeze", "Reshape"
 _WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog")
 
 
-def sample_inputs(model: Model, dims: ResolvedDims, seed: int = 0) -> dict[str, Any]:
+def sample_inputs(
+    model: Model, dims: ResolvedDims, seed: int = 0, *, only: Collection[str] | None = None
+) -> dict[str, Any]:
     """A value for each input.
 
     Floating point is standard normal. An integer that indexes a table (an embedding) is below the table's size; 8-bit
@@ -30,6 +33,7 @@ def sample_inputs(model: Model, dims: ResolvedDims, seed: int = 0) -> dict[str, 
         model: The model.
         dims: A size for each dynamic dimension.
         seed: The same seed gives the same value for the same input, whatever other inputs there are.
+        only: The inputs to sample; None is all of them.
 
     Returns:
         NumPy arrays by input name; lists for sequences, dicts for maps.
@@ -43,6 +47,7 @@ def sample_inputs(model: Model, dims: ResolvedDims, seed: int = 0) -> dict[str, 
             spec, dims, bounds.get(spec.name), np.random.default_rng([seed, zlib.crc32(spec.name.encode())])
         )
         for spec in model.inputs
+        if only is None or spec.name in only
     }
 
 
