@@ -1,1 +1,90 @@
-"""x."""
+"""onnxsmith: any trained model in, the best deployable ONNX artifact out, proven faster and proven right.
+
+    import onnxsmith
+
+    model = onnxsmith.load("model.onnx")
+    print(onnxsmith.inspect(model).node_count)
+    onnxsmith.optimize(model, "optimized.onnx")
+    result = onnxsmith.infer(model, dims={"batch": 4})
+    report = onnxsmith.benchmark("model.onnx")
+
+Names are resolved when they are first used, so that `import onnxsmith` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from onnxsmith.api import (
+        benchmark,
+        export_pytorch,
+        export_sklearn,
+        infer,
+        inspect,
+        load,
+        optimize,
+        optimize_levels,
+        profile,
+        run,
+    )
+    from onnxsmith.config import Config
+    from onnxsmith.config_loading import load_config
+    from onnxsmith.doctor import diagnose
+    from onnxsmith.errors import OnnxsmithError, UserError
+    from onnxsmith.model import Model, TensorSpec
+
+_HOMES = {
+    "benchmark": "api",
+    "export_pytorch": "api",
+    "export_sklearn": "api",
+    "infer": "api",
+    "inspect": "api",
+    "load": "api",
+    "optimize": "api",
+    "optimize_levels": "api",
+    "profile": "api",
+    "run": "api",
+    "Config": "config",
+    "load_config": "config_loading",
+    "diagnose": "doctor",
+    "OnnxsmithError": "errors",
+    "UserError": "errors",
+    "Model": "model",
+    "TensorSpec": "model",
+}
+
+__all__ = [
+    "Config",
+    "Model",
+    "OnnxsmithError",
+    "TensorSpec",
+    "UserError",
+    "benchmark",
+    "diagnose",
+    "export_pytorch",
+    "export_sklearn",
+    "infer",
+    "inspect",
+    "load",
+    "load_config",
+    "optimize",
+    "optimize_levels",
+    "profile",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("onnxsmith")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'onnxsmith' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"onnxsmith.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

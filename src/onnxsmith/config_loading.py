@@ -140,7 +140,9 @@ def _read_environment(environment: Mapping[str, str]) -> Iterator[tuple[Key, Any
 def _read_flags(flags: Mapping[str, Any]) -> Iterator[tuple[Key, Any, str]]:
     for dotted, value in flags.items():
         if value is not None:
-            yield tuple(dotted.split(".")), value, f"the flag for {dotted}"
+            # The names of dimensions may have dots in them.
+            key = ("dims", dotted.removeprefix("dims.")) if dotted.startswith("dims.") else tuple(dotted.split("."))
+            yield key, value, f"the flag for {dotted}"
 
 
 def _scalar(text: str, origin: str) -> Any:

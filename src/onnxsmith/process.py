@@ -1,8 +1,8 @@
 """Child processes: native code that may crash, hang or eat memory runs in one, under limits.
 
 A child is a fresh interpreter, so a script needs no `if __name__ == "__main__"` guard. It gets a function by name and
-its arguments, and answers over a pipe of its own; whatever native code prints ends in a log. When the parent dies, the
-child sees its standard input close and goes too.
+its arguments, and answers over a pipe of its own; whatever native code prints ends in a log. When the parent dies, a
+pipe closes, and the child goes too, with whatever it started.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ import tempfile
 import threading
 import time
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any
 
 from onnxsmith.config import LimitsConfig
@@ -29,16 +31,21 @@ from onnxsmith.errors import (
     ChildTimeoutError,
     InternalError,
     OnnxsmithError,
+    RuntimeFailure,
 )
 from onnxsmith.records import Progress, no_progress
 
 logger = logging.getLogger(__name__)
 
+# The answers leave by a copy of standard output, taken before anything can print to it.
 _BOOT = (
-    "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
-    "from onnxsmith.process import child_main; child_main()"
+    "import os, pickle, sys; answers = os.dup(1); os.dup2(2, 1); sys.path[:] = pickle.load(sys.stdin.buffer); "
+    "from onnxsmith.process import child_main; child_main(answers)"
 )
 _LOG_TAIL_LINES = 15
+_LOG_BYTES = 1 << 18
+_Answer = tuple[str, Any, float | None]
+_OUT_OF_MEMORY = ("bad_alloc", "MemoryError", "Failed to allocate memory", "Cannot allocate memory")
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ class Supervised:
 
     Attributes:
         value: What the function returned.
-        log: What native code printed to the child's standard output and error.
+        log: What native code printed to the child's standard output and error; the end of it where it is long.
         peak_memory_mb: The child's peak resident memory in MiB, or None where the system does not say.
     """
 
@@ -80,77 +87,110 @@ def run_supervised(
         ChildTimeoutError: It ran past `limits.timeout_s`.
         ChildMemoryError: It ran past `limits.memory_mb`.
         ChildCrashError: It died.
+        RuntimeFailure: It could not be started.
         OnnxsmithError: Whatever the function raised of these.
         InternalError: It raised anything else.
     """
-    with tempfile.TemporaryFile() as log_file:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _BOOT],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log_file,
-            start_new_session=True,
-        )
+    task = _pickled((function, args, kwargs, limits.memory_mb), what)
+    with _started(what) as (process, log_file):
         timed_out = threading.Event()
 
         def on_timeout() -> None:
             timed_out.set()
             _kill(process)
 
-        timer = threading.Timer(limits.timeout_s, on_timeout)
+        timer = threading.Timer(min(limits.timeout_s, threading.TIMEOUT_MAX), on_timeout)
         timer.daemon = True
         timer.start()
         try:
-            answer = _converse(process, (function, args, kwargs, limits.memory_mb), progress)
+            answer = _converse(process, task, progress, what)
         finally:
             timer.cancel()
-            _kill(process)
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
-        log_file.seek(0)
-        log = log_file.read().decode(errors="replace")
+        returncode = process.poll()
+        log = _end_of(log_file)
     if log:
         logger.debug("%s: the child's output:\n%s", what, log)
-    if timed_out.is_set() and answer is None:
-        raise ChildTimeoutError(
-            f"{what} ran past its limit of {limits.timeout_s:g} s and was stopped.",
-            "Raise limits.timeout_s (--set limits.timeout_s=...) if the work is really that long.",
-        )
     if answer is None:
-        raise _death(process.returncode, what, log)
+        if timed_out.is_set():
+            raise ChildTimeoutError(
+                f"{what} ran past its limit of {limits.timeout_s:g} s and was stopped.",
+                "Raise limits.timeout_s (--set limits.timeout_s=...) if the work is really that long.",
+            )
+        raise _death(returncode, what, log, limits)
     kind, payload, peak = answer
     if kind == "value":
         return Supervised(payload, log, peak)
     if kind == "memory":
-        raise ChildMemoryError(
-            f"{what} needs more memory than its limit of {limits.memory_mb} MiB: {payload}",
-            "Raise limits.memory_mb, or use a smaller batch.",
-        )
+        raise _memory_error(what, payload, limits)
     if isinstance(payload, OnnxsmithError):
         raise payload
     raise InternalError(f"{what} failed in its child process:\n{payload}")
 
 
-def _converse(process: subprocess.Popen[bytes], task: Any, progress: Progress) -> tuple[str, Any, float | None] | None:
+def _pickled(task: Any, what: str) -> bytes:
+    try:
+        return pickle.dumps(sys.path) + pickle.dumps(task)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise InternalError(f"{what}: its arguments cannot be sent to a child process: {error}") from error
+
+
+@contextlib.contextmanager
+def _started(what: str) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
+    """A child and the file that its output goes to; both are gone when the block ends."""
+    with contextlib.ExitStack() as stack:
+        try:
+            log_file = stack.enter_context(tempfile.TemporaryFile())
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _BOOT],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log_file,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise RuntimeFailure(f"{what}: no child process could be started: {error.strerror}.") from error
+        try:
+            yield process, log_file
+        finally:
+            _kill(process)
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+
+
+def _converse(process: subprocess.Popen[bytes], task: bytes, progress: Progress, what: str) -> _Answer | None:
     """Sends the task and reads messages until the final one; None if the child died before it."""
     assert process.stdin is not None
+    # A child that died while it was written to is met again when it is read from.
+    with contextlib.suppress(OSError):
+        process.stdin.write(task)
+        process.stdin.flush()
+    while True:
+        message = _receive(process, what)
+        if message is None or message[0] != "progress":
+            return message
+        progress(*message[1:])
+
+
+def _receive(process: subprocess.Popen[bytes], what: str) -> tuple[Any, ...] | None:
     assert process.stdout is not None
     try:
-        pickle.dump(sys.path, process.stdin)
-        pickle.dump(task, process.stdin)
-        process.stdin.flush()
-        while True:
-            message = pickle.load(process.stdout)
-            if message[0] != "progress":
-                return tuple(message)
-            progress(*message[1:])
-    except (EOFError, BrokenPipeError, pickle.UnpicklingError):
+        message: tuple[Any, ...] = pickle.load(process.stdout)
+    except (EOFError, pickle.UnpicklingError):
         # The pipe closes a moment before the exit status is there.
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=5)
         return None
+    except Exception as error:
+        raise InternalError(f"{what}: the child's answer cannot be read: {type(error).__name__}: {error}") from error
+    return message
+
+
+def _end_of(log_file: IO[bytes]) -> str:
+    size = log_file.seek(0, os.SEEK_END)
+    log_file.seek(max(0, size - _LOG_BYTES))
+    return log_file.read().decode(errors="replace")
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -163,39 +203,67 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _death(returncode: int, what: str, log: str) -> OnnxsmithError:
-    tail = "\n".join(log.strip().splitlines()[-_LOG_TAIL_LINES:])
-    hint = f"The last it printed:\n{tail}" if tail else "It printed nothing."
+def _death(returncode: int | None, what: str, log: str, limits: LimitsConfig) -> OnnxsmithError:
+    """The error for a child that went without an answer; a return code of None says that it did not go."""
+    lines = log.strip().splitlines()[-_LOG_TAIL_LINES:]
+    hint = "The last it printed:\n" + "\n".join(lines) if lines else "It printed nothing."
+    if limits.memory_mb and any(sign in line for line in lines for sign in _OUT_OF_MEMORY):
+        return _memory_error(what, lines[-1].strip(), limits)
     if returncode == -getattr(signal, "SIGKILL", 9):
         return ChildMemoryError(f"{what}: the system killed the child process; most likely memory ran out.", hint)
-    how = signal.Signals(-returncode).name if returncode < 0 else f"exit code {returncode}"
-    return ChildCrashError(f"{what}: native code crashed in the child process ({how}).", hint)
+    if returncode is None:
+        return ChildCrashError(f"{what}: the child process closed its pipe and went on; it was stopped.", hint)
+    if returncode < 0:
+        return ChildCrashError(f"{what}: native code crashed in the child process ({_signal_name(-returncode)}).", hint)
+    return ChildCrashError(f"{what}: the child process ended without an answer (exit code {returncode}).", hint)
 
 
-def child_main() -> None:
-    """The child's side: reads a task from standard input, runs it and answers."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    function, args, kwargs, memory_mb = pickle.load(sys.stdin.buffer)
-    threading.Thread(target=_die_with_parent, daemon=True).start()
-    _limit(memory_mb)
-    message: tuple[str, Any, float | None]
+def _memory_error(what: str, reason: str, limits: LimitsConfig) -> ChildMemoryError:
+    limit = f"its limit of {limits.memory_mb} MiB" if limits.memory_mb else "the machine has"
+    return ChildMemoryError(
+        f"{what} needs more memory than {limit}: {reason}", "Raise limits.memory_mb, or use a smaller batch."
+    )
+
+
+def _signal_name(number: int) -> str:
     try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal has no name
+        return f"signal {number}"
+
+
+def child_main(answers: int) -> None:
+    """The child's side: reads a task from standard input, runs it and answers.
+
+    Args:
+        answers: The file descriptor to answer on.
+    """
+    pipe = os.fdopen(answers, "wb")
+    message = _pickled_answer(pipe)
+    pipe.write(message)
+    pipe.flush()
+    # Destructors of native runtimes must not turn a good answer into a crash.
+    os._exit(0)
+
+
+def _pickled_answer(pipe: IO[bytes]) -> bytes:
+    message: _Answer
+    try:
+        function, args, kwargs, memory_mb = pickle.load(sys.stdin.buffer)
+        _die_with_parent()
+        _limit(memory_mb)
         module, name = function.split(":")
         target = getattr(importlib.import_module(module), name)
-        value = target(*args, progress=_Reporter(answers), **kwargs)
-        message = ("value", value, _peak_memory_mb())
+        value = target(*args, progress=_Reporter(pipe), **kwargs)
+        return pickle.dumps(("value", value, _peak_memory_mb()))
     except OnnxsmithError as error:
         message = ("error", error, None)
     except MemoryError as error:
-        message = ("memory", str(error) or "allocation failed", None)
+        message = ("memory", str(error) or "an allocation failed", None)
     except Exception as error:  # noqa: BLE001 - the parent raises it again
-        out_of_memory = "bad_alloc" in str(error) or "Failed to allocate memory" in str(error)
+        out_of_memory = any(sign in str(error) for sign in _OUT_OF_MEMORY)
         message = ("memory", str(error), None) if out_of_memory else ("error", traceback.format_exc(), None)
-    pickle.dump(message, answers)
-    answers.flush()
-    # Destructors of native runtimes must not turn a good answer into a crash.
-    os._exit(0)
+    return pickle.dumps(message)
 
 
 class _Reporter:
@@ -215,8 +283,26 @@ class _Reporter:
 
 
 def _die_with_parent() -> None:
-    if not os.read(0, 1):
-        os._exit(1)
+    """Ends this process and whatever it started when standard input closes, and leaves an empty one in its place."""
+    lifeline = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    if sys.platform == "linux":
+        import fcntl
+
+        # The kernel does it: a thread could not while native code hangs with the interpreter's lock.
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+    threading.Thread(target=_wait_for_end, args=(lifeline,), daemon=True).start()
+
+
+def _wait_for_end(lifeline: int) -> None:
+    os.read(lifeline, 1)
+    if hasattr(os, "killpg"):
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
 
 
 def _limit(memory_mb: int) -> None:
@@ -232,6 +318,12 @@ def _limit(memory_mb: int) -> None:
 
 
 def _peak_memory_mb() -> float | None:
+    with contextlib.suppress(OSError):
+        # Linux's ru_maxrss counts the parent's memory too, from before the child's own program started.
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        peaks = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
+        if peaks:
+            return int(peaks[0]) / (1 << 10)
     try:
         import resource
     except ImportError:

@@ -1,0 +1,7 @@
+"""`python -m onnxsmith`."""
+
+import sys
+
+from onnxsmith.cli import main
+
+sys.exit(main())

@@ -1,0 +1,240 @@
+"""What the commands share: options, the configuration in force, the log, progress, and how results are printed."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from onnxsmith.config import Config
+    from onnxsmith.records import Progress, Record
+
+
+class OutputFormat(StrEnum):
+    """How a result is printed."""
+
+    text = "text"
+    json = "json"
+
+
+class Level(StrEnum):
+    """ONNX Runtime's graph optimisation levels."""
+
+    ORT_DISABLE_ALL = "ORT_DISABLE_ALL"
+    ORT_ENABLE_BASIC = "ORT_ENABLE_BASIC"
+    ORT_ENABLE_EXTENDED = "ORT_ENABLE_EXTENDED"
+    ORT_ENABLE_ALL = "ORT_ENABLE_ALL"
+
+
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.", show_default=False)]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="The configuration; config.yaml in this folder if it is there."),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Set any key of the configuration: --set benchmark.runs=50."),
+]
+FormatOption = Annotated[OutputFormat, typer.Option("--output-format", help="How the result is printed on stdout.")]
+VerboseOption = Annotated[
+    int, typer.Option("--verbose", "-v", count=True, show_default=False, help="More on stderr; -vv for everything.")
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Nothing but errors on stderr.")]
+DimOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dim",
+        metavar="NAME=SIZE",
+        help="Size of a dynamic dimension: --dim batch=4. One without a name is INPUT.AXIS: --dim images.2=640.",
+    ),
+]
+InputOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        metavar="NAME=VALUE",
+        help="An input: a .npy or .npz file, an image, or JSON (sr=16000). What is not given is sampled.",
+    ),
+]
+ProvidersOption = Annotated[
+    str | None, typer.Option("--providers", metavar="NAMES", help="Execution providers, in order: CUDA,CPU.")
+]
+LevelOption = Annotated[Level | None, typer.Option("--level", help="The graph optimisation level.", show_default=False)]
+
+
+@dataclass(frozen=True)
+class Session:
+    """One call of a command.
+
+    Attributes:
+        config: The configuration in force.
+        origins: Where each value that is not a default came from.
+        format: How the result is printed.
+        progress: Shows progress on stderr.
+    """
+
+    config: Config
+    origins: Mapping[str, str]
+    format: OutputFormat
+    progress: Progress
+
+    def emit(self, result: Record, render: Callable[[], RenderableType | Sequence[RenderableType]]) -> None:
+        """Prints a result on stdout, as JSON or as what `render` makes."""
+        if self.format is OutputFormat.json:
+            emit_json(result.to_dict())
+            return
+        made = render()
+        for part in made if isinstance(made, (list, tuple)) else [made]:
+            stdout_console().print(part)
+
+
+def emit_json(fields: Mapping[str, Any]) -> None:
+    """Prints JSON on stdout, with the version of its schema first."""
+    import json
+
+    from onnxsmith.records import SCHEMA_VERSION
+
+    sys.stdout.write(json.dumps({"version": SCHEMA_VERSION, **fields}, indent=2, allow_nan=False) + "\n")
+
+
+@contextmanager
+def session(
+    *,
+    config: Path | None,
+    assignments: list[str] | None,
+    output_format: OutputFormat,
+    verbose: int = 0,
+    quiet: bool = False,
+    flags: Mapping[str, Any] | None = None,
+    title: str,
+    log_to_file: bool = False,
+    console_level: str | None = None,
+) -> Iterator[Session]:
+    """Loads the configuration, starts the log and the progress display.
+
+    Args:
+        config: The file that the user named.
+        assignments: `--set` values.
+        output_format: How the result is printed.
+        verbose: How often `-v` was given.
+        quiet: Whether `-q` was given.
+        flags: A command's own options by the key that each one sets; they are stronger than `--set`.
+        title: What is going on, for the progress display.
+        log_to_file: Write the log file even where there is no configuration file.
+        console_level: The console's level without `-v`; None is WARNING.
+    """
+    from onnxsmith.config_loading import load_config, parse_assignments
+
+    loaded = load_config(config, flags={**parse_assignments(assignments or []), **(flags or {})})
+    console = "ERROR" if quiet else ("INFO" if verbose == 1 else "DEBUG") if verbose else console_level or "WARNING"
+    if console_level == "config" and not (quiet or verbose):
+        console = loaded.config.logging.level
+    file = loaded.config.paths.log if log_to_file or loaded.file is not None else None
+    with _logging(console, file), _progress(title, show=not quiet) as progress:
+        yield Session(loaded.config, loaded.origins, output_format, progress)
+
+
+@contextmanager
+def _logging(level: str, file: Path | None) -> Iterator[None]:
+    from rich.logging import RichHandler
+
+    from onnxsmith.errors import OutputError
+
+    root = logging.getLogger("onnxsmith")
+    console: logging.Handler = RichHandler(
+        console=stderr_console(), level=level, show_path=False, show_time=False, markup=False, highlighter=None
+    )
+    handlers = [console]
+    if file is not None:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            to_file = logging.FileHandler(file, encoding="utf-8")
+        except OSError as error:
+            raise OutputError(f"{file}: the log cannot be written: {error.strerror}.", "Set paths.log.") from None
+        to_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+        to_file.setLevel("INFO")
+        handlers.append(to_file)
+    root.setLevel("DEBUG" if level == "DEBUG" else "INFO")
+    for handler in handlers:
+        root.addHandler(handler)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            root.removeHandler(handler)
+            handler.close()
+
+
+@contextmanager
+def _progress(title: str, *, show: bool) -> Iterator[Progress]:
+    """A progress bar on stderr, where that is a terminal."""
+    from onnxsmith.records import no_progress
+
+    if not show or not stderr_console().is_terminal:
+        yield no_progress
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Bar(*columns, console=stderr_console(), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+
+        def update(label: str, done: int, total: int) -> None:
+            bar.update(task, description=f"{title}: {label}" if label else title, completed=done, total=total)
+
+        yield update
+
+
+@functools.cache
+def stderr_console() -> Console:
+    """The console for progress, logs and errors."""
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
+@functools.cache
+def stdout_console() -> Console:
+    """The console for results; wide where it is not a terminal, so that nothing is cut."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=160)
+
+
+def parse_dims(texts: list[str] | None) -> dict[str, int]:
+    """Reads `NAME=SIZE` options.
+
+    Raises:
+        TensorError: One is not of that form.
+    """
+    from onnxsmith.errors import TensorError
+
+    sizes = {}
+    for text in texts or []:
+        name, equals, size = text.rpartition("=")
+        if not equals or not name:
+            raise TensorError(f"--dim {text}: write it as NAME=SIZE, for example --dim batch=4.")
+        try:
+            sizes[name] = int(size)
+        except ValueError:
+            raise TensorError(f"--dim {text}: '{size}' is not a whole number.") from None
+    return sizes

@@ -1,0 +1,85 @@
+"""`onnxsmith optimize`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onnxsmith.cli.common import (
+    ConfigOption,
+    DimOption,
+    FormatOption,
+    Level,
+    ModelArgument,
+    OutputFormat,
+    QuietOption,
+    SetOption,
+    VerboseOption,
+    parse_dims,
+    session,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("optimize")(optimize)
+
+
+def optimize(
+    model: ModelArgument,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where the optimised model goes.")
+    ] = None,
+    level: Annotated[Level, typer.Option("--level", help="ONNX Runtime's level for --output.")] = Level.ORT_ENABLE_ALL,
+    output_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--output-dir", metavar="FOLDER", help="Save every level here, as optimized_ORT_*.onnx, and compare."
+        ),
+    ] = None,
+    dims: DimOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output_format: FormatOption = OutputFormat.text,
+    verbose: VerboseOption = 0,
+    quiet: QuietOption = False,
+) -> None:
+    """Optimise a model, and check its numbers.
+
+    At one of ONNX Runtime's levels (--output), or at all four with a comparison (--output-dir).
+    """
+    if (output is None) == (output_dir is None):
+        raise typer.BadParameter("give --output FILE for one level, or --output-dir FOLDER for all of them")
+    with session(
+        config=config,
+        assignments=assignments,
+        output_format=output_format,
+        verbose=verbose,
+        quiet=quiet,
+        title="optimising",
+    ) as run:
+        from onnxsmith import api
+
+        sizes = parse_dims(dims)
+        if output is not None:
+            result = api.optimize(
+                model, output, level=level.value, dims=sizes, config=run.config, progress=run.progress
+            )
+
+            def rendered() -> object:
+                from onnxsmith.cli.render import render_level
+
+                return render_level(result)
+
+            run.emit(result, rendered)
+        elif output_dir is not None:
+            report = api.optimize_levels(model, output_dir, dims=sizes, config=run.config, progress=run.progress)
+
+            def rendered_levels() -> object:
+                from onnxsmith.cli.render import render_levels
+
+                return render_levels(report)
+
+            run.emit(report, rendered_levels)
