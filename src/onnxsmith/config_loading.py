@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import os
+import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +22,19 @@ ENV_PREFIX = "ONNXSMITH_"
 DEFAULT_FILE = Path("config.yaml")
 
 Key = tuple[str, ...]
+Entry = tuple[Key, Any, str]
+"""A key, its value, and where it stands."""
+
+_DIMS = "dims"
+"""The one section whose keys are free, and may hold dots and underscores."""
+
+_NULL = object()
+"""A null that was written, as against a flag that was not given."""
+
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = 80
+_MAPPING_TAG = "tag:yaml.org,2002:map"
+_MERGE_TAG = "tag:yaml.org,2002:merge"
 
 
 @dataclass(frozen=True)
@@ -55,110 +70,181 @@ def load_config(
     """
     if file is None and DEFAULT_FILE.is_file():
         file = DEFAULT_FILE
-    values: dict[str, Any] = {}
-    origins: dict[Key, str] = {}
-    for key, value, origin in (
-        *(_read_file(file) if file is not None else ()),
+    entries = [
+        *(_read_file(Path(file)) if file is not None else ()),
         *_read_environment(os.environ if environment is None else environment),
-        *_read_flags(flags or {}),
-    ):
-        _check_key(key, origin)
-        _put(values, key, value)
-        origins[key] = origin
+        *_read_flags(flags or {}, "the flag for"),
+    ]
+    config = _validated({}, entries)
+    return LoadedConfig(config, file, {".".join(key): origin for key, _, origin in entries})
+
+
+def override(config: Config, values: Mapping[str, Any]) -> Config:
+    """A configuration with some values changed.
+
+    Args:
+        config: The configuration.
+        values: Values by dotted key; None values count as not given.
+
+    Raises:
+        ConfigError: A key or a value is wrong.
+    """
+    return _validated(config.model_dump(), list(_read_flags(values, "the argument for")))
+
+
+def _validated(values: dict[str, Any], entries: Sequence[Entry]) -> Config:
+    for key, value, _ in entries:
+        inner = values
+        for part in key[:-1]:
+            inner = inner.setdefault(part, {})
+        inner[key[-1]] = value
     try:
-        config = Config.model_validate(values)
+        return Config.model_validate(values)
     except ValidationError as error:
-        raise _explain(error, origins) from None
-    return LoadedConfig(config, file, {".".join(key): origin for key, origin in origins.items()})
+        raise _explain(error, {key: origin for key, _, origin in entries}) from None
 
 
 def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
     """Reads `key=value` flags, the values as YAML: `benchmark.runs=50`, `dims.batch=4`."""
     result = {}
     for assignment in assignments:
-        key, equals, value = assignment.partition("=")
-        if not equals or not key:
+        key, equals, text = assignment.partition("=")
+        if not equals or not key.strip():
             raise ConfigError(f"--set {assignment}: write it as key=value, for example benchmark.runs=50.")
-        result[key] = _scalar(value, f"--set {assignment}")
+        value = _parse_value(text, f"--set {assignment}")
+        result[key.strip()] = _NULL if value is None else value
     return result
 
 
-def _read_file(file: Path) -> Iterator[tuple[Key, Any, str]]:
+def _read_file(file: Path) -> Iterator[Entry]:
     try:
-        text = file.read_text(encoding="utf-8")
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        _refuse_duplicates(root, (), file, set())
     except FileNotFoundError:
-        raise ConfigError(f"{file}: there is no such configuration file.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: cannot be read: {error}") from None
+        raise ConfigError(
+            f"{file}: there is no such configuration file.",
+            f"Where no file is named, {DEFAULT_FILE} is read if it is there.",
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file}: is not a text file in UTF-8.") from None
     except yaml.YAMLError as error:
-        raise ConfigError(f"{file}: not valid YAML: {error}") from None
+        raise _yaml_error(error, str(file)) from None
     if root is None:
         return
     if not isinstance(root, yaml.MappingNode):
-        raise ConfigError(f"{file}: the top level must be keys and values, not a {root.tag.rsplit(':', 1)[-1]}.")
-    yield from _walk_node(root, (), file)
+        raise ConfigError(f"{file}: the top level must be keys and values, as in `seed: 0`.")
+    try:
+        yield from _walk(root, (), str(file), file)
+    except yaml.YAMLError as error:
+        raise _yaml_error(error, str(file)) from None
 
 
-def _walk_node(node: yaml.MappingNode, prefix: Key, file: Path) -> Iterator[tuple[Key, Any, str]]:
+def _refuse_duplicates(node: yaml.Node | None, prefix: Key, file: Path, done: set[int]) -> None:
+    if not isinstance(node, yaml.MappingNode) or id(node) in done:
+        return
+    done.add(id(node))
     seen: set[str] = set()
     for key_node, value_node in node.value:
-        name = str(key_node.value)
-        origin = f"{file}:{key_node.start_mark.line + 1}"
-        if name in seen:
-            raise ConfigError(f"{origin}: '{'.'.join((*prefix, name))}' is there twice.")
-        seen.add(name)
-        if isinstance(value_node, yaml.MappingNode):
-            _check_key((*prefix, name), origin)
-            yield from _walk_node(value_node, (*prefix, name), file)
-        else:
-            try:
-                value = _construct(value_node)
-            except yaml.YAMLError as error:
-                raise ConfigError(f"{origin}: {error}") from None
-            yield (*prefix, name), value, origin
+        place = f"{file}:{key_node.start_mark.line + 1}"
+        if not isinstance(key_node, yaml.ScalarNode):
+            raise ConfigError(f"{place}: a key must be a name.")
+        if key_node.value in seen:
+            raise ConfigError(f"{place}: '{'.'.join((*prefix, key_node.value))}' is there twice.")
+        seen.add(key_node.value)
+        _refuse_duplicates(value_node, (*prefix, key_node.value), file, done)
 
 
-def _construct(node: yaml.Node) -> Any:
+def _walk(node: yaml.Node, key: Key, origin: str, file: Path) -> Iterator[Entry]:
+    """The values under a node, each with its own line."""
+    _check_key(key, origin)
     loader = yaml.SafeLoader("")
     try:
-        return loader.construct_object(node, deep=True)
+        if _is_section(key) and isinstance(node, yaml.MappingNode) and node.tag == _MAPPING_TAG:
+            # What `<<` merges comes first, so that the mapping's own keys win.
+            loader.flatten_mapping(node)
+            for key_node, value_node in node.value:
+                yield from _walk(value_node, (*key, key_node.value), f"{file}:{key_node.start_mark.line + 1}", file)
+        else:
+            yield from _leaves(key, loader.construct_object(node, deep=True), origin)
     finally:
         loader.dispose()
 
 
-def _read_environment(environment: Mapping[str, str]) -> Iterator[tuple[Key, Any, str]]:
+def _yaml_error(error: yaml.YAMLError, place: str) -> ConfigError:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        context = f"{error.context}, " if error.context else ""
+        return ConfigError(f"{place}:{error.problem_mark.line + 1}: not valid YAML: {context}{error.problem}.")
+    reason = str(error).split("\n", maxsplit=1)[0]
+    return ConfigError(f"{place}: not valid YAML: {reason}.")
+
+
+def _read_environment(environment: Mapping[str, str]) -> Iterator[Entry]:
+    """The variables that begin with `ONNXSMITH_`; an empty one counts as not set."""
     for name in sorted(environment):
-        if name.startswith(ENV_PREFIX):
-            path = tuple(name.removeprefix(ENV_PREFIX).split("__"))
-            key = tuple(part.lower() for part in path)
-            if key[0] == "dims":
-                key = (*key[:1], *path[1:])
-            yield key, _scalar(environment[name], name), name
+        if name.startswith(ENV_PREFIX) and environment[name].strip():
+            head, *rest = name.removeprefix(ENV_PREFIX).split("__")
+            if head.lower() == _DIMS and rest:
+                key: Key = (_DIMS, "__".join(rest))
+            else:
+                key = tuple(part.lower() for part in (head, *rest))
+                _check_variable(name, key)
+            yield from _leaves(key, _parse_value(environment[name], name), name)
 
 
-def _read_flags(flags: Mapping[str, Any]) -> Iterator[tuple[Key, Any, str]]:
+def _check_variable(name: str, key: Key) -> None:
+    known = {_variable(known_key[:depth]) for known_key in iterate_keys() for depth in range(1, len(known_key) + 1)}
+    if _variable(key) not in known:
+        raise ConfigError(
+            f"{name}: there is no such setting.{did_you_mean(name.upper(), known)}",
+            f"It is {ENV_PREFIX} and the key, two underscores between levels: {_variable(('benchmark', 'runs'))}.",
+        )
+
+
+def _variable(key: Key) -> str:
+    return ENV_PREFIX + "__".join(key).upper()
+
+
+def _read_flags(flags: Mapping[str, Any], kind: str) -> Iterator[Entry]:
     for dotted, value in flags.items():
         if value is not None:
-            # The names of dimensions may have dots in them.
-            key = ("dims", dotted.removeprefix("dims.")) if dotted.startswith("dims.") else tuple(dotted.split("."))
-            yield key, value, f"the flag for {dotted}"
+            head, *rest = dotted.split(".")
+            key: Key = (_DIMS, ".".join(rest)) if head == _DIMS and rest else (head, *rest)
+            yield from _leaves(key, None if value is _NULL else value, f"{kind} {dotted}")
 
 
-def _scalar(text: str, origin: str) -> Any:
+def _leaves(key: Key, value: Any, origin: str) -> Iterator[Entry]:
+    """The values under a key: a section that is given as a mapping is taken apart, and its other keys stay."""
+    _check_key(key, origin)
+    if not _is_section(key):
+        if isinstance(value, Mapping):
+            raise ConfigError(f"{origin}: '{'.'.join(key)}' takes a value, and has no keys of its own.")
+        yield key, value, origin
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _leaves((*key, str(name)), inner, origin)
+    elif value is not None:
+        raise ConfigError(
+            f"{origin}: '{'.'.join(key)}' is a section and takes no value of its own.",
+            f"Its keys are: {_key_list(key)}.",
+        )
+
+
+def _parse_value(text: str, origin: str) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:
         raise ConfigError(f"{origin}: '{text}' is not a valid YAML value; put quotes around it.") from None
 
 
-def _put(values: dict[str, Any], key: Key, value: Any) -> None:
-    for part in key[:-1]:
-        inner = values.get(part)
-        if not isinstance(inner, dict):
-            inner = values[part] = {}
-        values = inner
-    values[key[-1]] = value
+def _is_section(key: Key) -> bool:
+    return key == (_DIMS,) or _section(key) is not None
+
+
+def _key_list(key: Key) -> str:
+    model = _section(key)
+    return "the names of dynamic dimensions, as in `batch: 4`" if model is None else ", ".join(model.model_fields)
 
 
 def _section(prefix: Key) -> type[BaseModel] | None:
@@ -176,7 +262,7 @@ def _check_key(key: Key, origin: str) -> None:
     for depth, part in enumerate(key):
         model = _section(key[:depth])
         if model is None:
-            if key[:depth] == ("dims",):
+            if key[:depth] == (_DIMS,):
                 return
             raise ConfigError(f"{origin}: '{'.'.join(key[:depth])}' is a value; it has no key '{part}'.")
         if part not in model.model_fields:
@@ -190,8 +276,11 @@ def _check_key(key: Key, origin: str) -> None:
 
 def _elsewhere(name: str) -> str:
     """A suggestion for a key that stands in another section."""
-    places = [".".join(key) for key in iterate_keys() if key[-1] == name]
-    return f" Did you mean '{places[0]}'?" if places else ""
+    places: dict[str, list[str]] = {}
+    for key in iterate_keys():
+        places.setdefault(key[-1], []).append(f"'{'.'.join(key)}'")
+    close = difflib.get_close_matches(name, places, n=1, cutoff=0.75)
+    return f" Did you mean {' or '.join(places[close[0]])}?" if close else ""
 
 
 def iterate_keys(model: type[BaseModel] = Config, prefix: Key = ()) -> Iterator[Key]:
@@ -215,4 +304,4 @@ def _explain_one(details: ErrorDetails, origins: Mapping[Key, str]) -> str:
     message = details["msg"].removeprefix("Value error, ")
     if not location:
         return f"{place}{message}."
-    return f"{place}'{'.'.join(location)}' is {details['input']!r}: {message[:1].lower()}{message[1:]}."
+    return f"{place}'{'.'.join(location)}' is {_REPR.repr(details['input'])}: {message[:1].lower()}{message[1:]}."

@@ -22,7 +22,7 @@ from onnxsmith.inference_engine.execution_providers import ExecutionProviderSele
 from onnxsmith.inference_engine.ort_inference import session_settings
 from onnxsmith.inference_engine.ort_session import SessionSettings
 from onnxsmith.inference_engine.timing import Timing
-from onnxsmith.model import Model, ResolvedDims, resolve_dims, sample_inputs
+from onnxsmith.model import Model, ResolvedDims, check_feeds, resolve_dims, sample_inputs
 from onnxsmith.process import run_supervised
 from onnxsmith.records import Progress, Record, no_progress
 
@@ -175,7 +175,7 @@ class Benchmark:
         total = sum(map(len, plan.values()))
         for batch_size, jobs in plan.items():
             tasks = [
-                (label, models[label], {**sample_inputs(models[label], resolved, self.config.seed), **(feeds or {})})
+                (label, models[label], self._feeds(models[label], resolved, feeds or {}, alone=len(models) == 1))
                 for label, resolved in jobs.items()
             ]
             for label, timing in self._measure(tasks, settings, batch_size, progress).items():
@@ -229,6 +229,13 @@ class Benchmark:
                 sizes = {**dims, **dict.fromkeys(resolved.batch, batch)}
                 plan.setdefault(batch, {})[label] = resolve_dims(model.inputs, sizes, self.config.dims)
         return plan
+
+    def _feeds(self, model: Model, resolved: ResolvedDims, given: Mapping[str, Any], *, alone: bool) -> dict[str, Any]:
+        """The inputs of one model; of those given, it takes the ones it has where other models are measured too."""
+        names = {spec.name for spec in model.inputs}
+        mine = {name: value for name, value in given.items() if alone or name in names}
+        samples = sample_inputs(model, resolved, self.config.seed, only=names - set(mine))
+        return check_feeds(model.inputs, {**samples, **mine})
 
     def _measure(
         self,

@@ -15,7 +15,7 @@ _SUFFIX = "ExecutionProvider"
 _ALIASES = {"dml": "DirectML", "trt": "Tensorrt", "amd": "MIGraphX", "qualcomm": "QNN", "intel": "OpenVINO"}
 _FULL_NAMES = {"DirectML": "DmlExecutionProvider"}
 
-_HOW_TO_GET = {
+HOW_TO_GET = {
     "CUDAExecutionProvider": "it comes with the package onnxruntime-gpu, on a machine with an NVIDIA GPU",
     "TensorrtExecutionProvider": "it comes with the package onnxruntime-gpu, with TensorRT and an NVIDIA GPU",
     "NvTensorRTRTXExecutionProvider": "it comes with the package onnxruntime-ep-tensorrt-rtx, for an NVIDIA RTX GPU",
@@ -96,7 +96,7 @@ class ExecutionProviderSelector:
             if full in there:
                 chosen.append(full)
             else:
-                how = _HOW_TO_GET.get(full, "another build of onnxruntime has it")
+                how = HOW_TO_GET.get(full, "another build of onnxruntime has it")
                 left_out.append(LeftOutProvider(provider=full, reason=f"not in this build of ONNX Runtime; {how}"))
         for missing in left_out:
             logger.warning("%s is left out: %s.", missing.provider, missing.reason)
@@ -106,7 +106,7 @@ class ExecutionProviderSelector:
 def _full_name(name: str, available: Iterable[str]) -> str:
     import onnxruntime
 
-    known = [*onnxruntime.get_all_providers(), *available, *_HOW_TO_GET]
+    known = [*onnxruntime.get_all_providers(), *available, *HOW_TO_GET]
     short = name.strip().removesuffix(_SUFFIX)
     short = _ALIASES.get(short.lower(), short)
     wanted = _FULL_NAMES.get(short, short + _SUFFIX).lower()

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from onnxsmith.config import InferenceConfig
-from onnxsmith.errors import TensorError
+from onnxsmith.errors import OutputError, TensorError
 from onnxsmith.extras import require
-from onnxsmith.model import TensorSpec
+from onnxsmith.model import TensorSpec, staged_folder
 from onnxsmith.records import did_you_mean
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
@@ -61,7 +61,7 @@ def read_inputs(texts: Sequence[str], specs: Iterable[TensorSpec], config: Infer
 def _read_value(text: str, spec: TensorSpec, config: InferenceConfig) -> Any:
     path = Path(text)
     if path.suffix == ".npy":
-        return _load_array(path)
+        return load_array(path)
     if path.suffix.lower() in _IMAGES:
         return read_image(path, spec, config)
     try:
@@ -76,7 +76,12 @@ def _read_value(text: str, spec: TensorSpec, config: InferenceConfig) -> Any:
     return value
 
 
-def _load_array(path: Path) -> np.ndarray[Any, Any]:
+def load_array(path: Path) -> np.ndarray[Any, Any]:
+    """Reads a .npy file.
+
+    Raises:
+        TensorError: It is not there, or not a NumPy array without objects in it.
+    """
     try:
         return np.asarray(np.load(path, allow_pickle=False))
     except FileNotFoundError:
@@ -139,3 +144,21 @@ def read_image(path: Path, spec: TensorSpec, config: InferenceConfig) -> np.ndar
         if pixels.shape[-1] == 3:
             pixels = (pixels - np.array(config.image_mean)) / np.array(config.image_std)
     return np.asarray((pixels if last else pixels.transpose(2, 0, 1))[None], spec.dtype)
+
+
+def save_outputs(path: Path, outputs: Mapping[str, Any]) -> None:
+    """Saves the outputs of a run as a .npz file, strings with a fixed width; element types that NumPy lacks as float32.
+
+    Raises:
+        OutputError: It cannot be written, or an output is a sequence or a map, which a .npz file cannot hold.
+    """
+    arrays = {}
+    for name, value in outputs.items():
+        if not isinstance(value, np.ndarray):
+            raise OutputError(f"{path}: output '{name}' is a {type(value).__name__}; a .npz file holds arrays only.")
+        if value.dtype.kind == "O":
+            arrays[name] = value.astype(str)
+        else:
+            arrays[name] = value.astype(np.float32) if value.dtype.kind == "V" else value
+    with staged_folder(path.absolute().parent) as staging, (staging / path.name).open("wb") as file:
+        np.savez(file, **arrays)
