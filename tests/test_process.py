@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import signal
@@ -158,13 +159,13 @@ def test_leaving_early_is_an_error(function, args, code):
 
 
 def test_memory_limit():
-    with pytest.raises(ChildMemoryError, match="its limit of 256 MiB"):
+    with pytest.raises(ChildMemoryError, match=r"its limit of 256 MiB"):
         call("allocate", 1024, limits=LimitsConfig(timeout_s=60, memory_mb=256))
     assert call("allocate", 64, limits=LimitsConfig(timeout_s=60, memory_mb=256)).value == 64 << 20
 
 
 def test_native_code_out_of_memory_under_a_limit():
-    with pytest.raises(ChildMemoryError, match="its limit of 256 MiB: .*bad_alloc"):
+    with pytest.raises(ChildMemoryError, match=r"its limit of 256 MiB: .*bad_alloc"):
         call("native_out_of_memory", limits=LimitsConfig(timeout_s=60, memory_mb=256))
     with pytest.raises(ChildCrashError, match="SIGABRT"):
         call("native_out_of_memory")
@@ -184,7 +185,7 @@ def test_peak_memory_is_the_childs_own():
 def test_timeout_ends_the_child_and_what_it_started(tmp_path):
     pids = tmp_path / "pids"
     started = time.monotonic()
-    with pytest.raises(ChildTimeoutError, match="limit of 1.5 s") as caught:
+    with pytest.raises(ChildTimeoutError, match=r"limit of 1\.5 s") as caught:
         call("hang", pids, limits=LimitsConfig(timeout_s=1.5))
     assert time.monotonic() - started < 15
     assert "limits.timeout_s" in str(caught.value.hint)
@@ -231,10 +232,8 @@ def test_children_leak_no_file_descriptors(tmp_path):
     call("add", 1, 1)
     before = count()
     for function, args in [("add", (1, 1)), ("foreign", ()), ("leave", (3,)), ("unpicklable", ())]:
-        try:
+        with contextlib.suppress(OnnxsmithError):
             call(function, *args)
-        except OnnxsmithError:
-            pass
     assert count() == before
 
 

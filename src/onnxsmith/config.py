@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 Level = Literal["ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL"]
 """ONNX Runtime's graph optimisation levels, as `onnxruntime.GraphOptimizationLevel` names them."""
@@ -29,18 +29,31 @@ def _split(value: object) -> object:
     return [value] if isinstance(value, int) else value
 
 
+def _not_a_flag(value: object) -> object:
+    """Keeps `yes` and `true` from counting as 1."""
+    if isinstance(value, bool):
+        raise ValueError("a number is needed")  # noqa: TRY004 - pydantic collects ValueErrors
+    return value
+
+
+Count = Annotated[int, BeforeValidator(_not_a_flag), Field(ge=1)]
+Deviation = Annotated[float, Field(gt=0)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
-BatchSizes = Annotated[
-    tuple[Annotated[int, Field(ge=1)], ...],
-    BeforeValidator(_split),
-    Field(min_length=1),
-]
+BatchSizes = Annotated[tuple[Count, ...], BeforeValidator(_split), Field(min_length=1)]
 
 
 class Section(BaseModel):
     """A part of the configuration: frozen, and closed to unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, protected_namespaces=())
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False, protected_namespaces=()
+    )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _numbers_are_no_flags(cls, value: object, info: ValidationInfo) -> object:
+        field = cls.model_fields[str(info.field_name)]
+        return _not_a_flag(value) if field.annotation in (int, float) else value
 
 
 class PathsConfig(Section):
@@ -67,7 +80,7 @@ class PyTorchConfig(Section):
         None, description="`package.module:factory` of a torch.nn.Module; null is SimpleCNN, trained on digits."
     )
     state_dict: Path | None = Field(None, description="Weights for `module`, loaded weights-only.")
-    input_shapes: tuple[tuple[int, ...], ...] = Field(
+    input_shapes: tuple[tuple[Count, ...], ...] = Field(
         (), description="A shape for each input of `module`, batch first; empty is SimpleCNN's (1, 1, 8, 8)."
     )
     input_dtypes: Names = Field((), description="A dtype for each input; empty is float32.")
@@ -126,7 +139,7 @@ class InferenceConfig(Section):
     image_mean: tuple[float, float, float] = Field(
         (0.485, 0.456, 0.406), description="Subtracted from each channel of an image, scaled to 0…1; ImageNet's."
     )
-    image_std: tuple[float, float, float] = Field(
+    image_std: tuple[Deviation, Deviation, Deviation] = Field(
         (0.229, 0.224, 0.225), description="Each channel is divided by it after that; ImageNet's."
     )
 
@@ -159,7 +172,7 @@ class Config(Section):
         None, description="An ONNX file to run the lifecycle on; null exports the examples and runs it on these."
     )
     seed: int = Field(0, ge=0, lt=2**32, description="Of training, of sample inputs and of every split.")
-    dims: dict[str, Annotated[int, Field(ge=1)]] = Field(
+    dims: dict[str, Count] = Field(
         default_factory=dict, description="Sizes for dynamic dimensions, by name: `batch: 4`."
     )
     paths: PathsConfig = PathsConfig()

@@ -34,7 +34,7 @@ _NULL = object()
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = 80
 _MAPPING_TAG = "tag:yaml.org,2002:map"
-_MERGE_TAG = "tag:yaml.org,2002:merge"
+_NULL_TAG = "tag:yaml.org,2002:null"
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _read_file(file: Path) -> Iterator[Entry]:
         raise ConfigError(f"{file}: is not a text file in UTF-8.") from None
     except yaml.YAMLError as error:
         raise _yaml_error(error, str(file)) from None
-    if root is None:
+    if root is None or root.tag == _NULL_TAG:
         return
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError(f"{file}: the top level must be keys and values, as in `seed: 0`.")
@@ -198,7 +198,7 @@ def _check_variable(name: str, key: Key) -> None:
     if _variable(key) not in known:
         raise ConfigError(
             f"{name}: there is no such setting.{did_you_mean(name.upper(), known)}",
-            f"It is {ENV_PREFIX} and the key, two underscores between levels: {_variable(('benchmark', 'runs'))}.",
+            f"Write {ENV_PREFIX} and the key with two underscores between levels: {_variable(('benchmark', 'runs'))}.",
         )
 
 
