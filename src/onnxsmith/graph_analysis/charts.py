@@ -255,7 +255,7 @@ def latency_chart(results: Sequence[LatencyResult], path: Path) -> Path:
         tail_handles = _tails(latency, positions, *columns[:3], values=few)
         _grouped_bars(throughput, labels, columns[3], values=few)
         latency.set(
-            title=f"Latency per run; the bar{' and figure' if few else ''}: p50",
+            title=f"Latency per run, {'bars and figures' if few else 'bars'}: p50",
             xlabel="batch size",
             ylabel="latency (ms)",
         )
@@ -349,7 +349,7 @@ def _grouped_bars(
         if values:
             texts = ["" if math.isnan(height) else _number(height) for height in heights]
             axes.bar_label(bars, texts, padding=2, fontsize=8)
-    axes.set_xticks(range(len(labels)), [_shorten(label, 24) for label in labels])
+    axes.set_xticks(range(len(labels)), [_shorten(label, 28) for label in labels])
     side = max(0.55, (_LEAST_SPAN - len(labels) + 1) / 2)
     axes.set_xlim(-side, len(labels) - 1 + side)
     axes.margins(y=0.1)
