@@ -56,7 +56,7 @@ def load_labelled(models: ModelLike | Sequence[ModelLike] | Mapping[str, ModelLi
     if isinstance(models, Mapping):
         return {label: load(model) for label, model in models.items()}
     many = models if isinstance(models, Sequence) and not isinstance(models, str) else [models]
-    loaded = [load(model) for model in many]  # type: ignore[arg-type]  # the str case is out of the way
+    loaded = [load(model) for model in many]
     stems = [model.path.stem if model.path is not None else model.name for model in loaded]
     labels = [stem if stems.count(stem) == 1 else model.name for stem, model in zip(stems, loaded, strict=True)]
     return dict(zip(labels, loaded, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,9 @@ from onnxsmith.cli.common import (
     VerboseOption,
     session,
 )
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def register(app: typer.Typer) -> None:
@@ -52,11 +55,13 @@ def inspect(
     ) as run:
         from onnxsmith import api
 
-        report = api.inspect(model, chart=chart, config=run.config, progress=run.progress)
+        loaded = api.load(model)
+        report = api.inspect(loaded, chart=chart, config=run.config, progress=run.progress)
+        flow = api.analyze_shapes(loaded, config=run.config) if shapes else None
 
-        def rendered() -> object:
+        def rendered() -> list[RenderableType]:
             from onnxsmith.cli.render import render_inspection
 
-            return render_inspection(report, nodes=nodes, initializers=initializers, shapes=shapes)
+            return render_inspection(report, nodes=nodes, initializers=initializers, shapes=flow)
 
-        run.emit(report, rendered)
+        run.emit(report, rendered, shapes=flow)

@@ -89,13 +89,12 @@ class Session:
     format: OutputFormat
     progress: Progress
 
-    def emit(self, result: Record, render: Callable[[], RenderableType | Sequence[RenderableType]]) -> None:
-        """Prints a result on stdout, as JSON or as what `render` makes."""
+    def emit(self, result: Record, render: Callable[[], Sequence[RenderableType]], **parts: Record | None) -> None:
+        """Prints a result on stdout, as JSON or as what `render` makes; `parts` are put into the JSON by name."""
         if self.format is OutputFormat.json:
-            emit_json(result.to_dict())
+            emit_json({**result.to_dict(), **{name: part.to_dict() for name, part in parts.items() if part}})
             return
-        made = render()
-        for part in made if isinstance(made, (list, tuple)) else [made]:
+        for part in render():
             stdout_console().print(part)
 
 

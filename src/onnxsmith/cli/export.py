@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,9 @@ from onnxsmith.cli.common import (
     VerboseOption,
     session,
 )
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 class Exporter(StrEnum):
@@ -115,7 +118,7 @@ def pytorch(
 
         result = api.export_pytorch(None, output, config=run.config, progress=run.progress)
 
-        def rendered() -> object:
+        def rendered() -> list[RenderableType]:
             from onnxsmith.cli.render import render_pytorch_export
 
             return render_pytorch_export(result)
@@ -189,7 +192,7 @@ def sklearn(
             progress=run.progress,
         )
 
-        def rendered() -> object:
+        def rendered() -> list[RenderableType]:
             from onnxsmith.cli.render import render_sklearn_export
 
             return render_sklearn_export(result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +23,9 @@ from onnxsmith.cli.common import (
     parse_dims,
     session,
 )
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 ThreadsOption = Annotated[
     int | None, typer.Option("--threads", min=0, help="Threads inside an operator; 0: the runtime decides.")
@@ -88,7 +91,7 @@ def infer(
         if output is not None:
             save_outputs(output, result.outputs)
 
-        def rendered() -> object:
+        def rendered() -> list[RenderableType]:
             from onnxsmith.cli.render import render_inference
 
             return render_inference(result.report, output=output, placement=placement)
@@ -150,7 +153,7 @@ def benchmark(
             loaded, dims=parse_dims(dims), feeds=feeds, chart=chart, config=run.config, progress=run.progress
         )
 
-        def rendered() -> object:
+        def rendered() -> list[RenderableType]:
             from onnxsmith.cli.render import render_benchmark
 
             return render_benchmark(report)
@@ -199,7 +202,7 @@ def profile(
             loaded, feeds, dims=parse_dims(dims), trace=trace, config=run.config, progress=run.progress
         )
 
-        def rendered() -> object:
+        def rendered() -> list[RenderableType]:
             from onnxsmith.cli.render import render_profile
 
             return render_profile(report, top=top)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,9 @@ from onnxsmith.cli.common import (
     parse_dims,
     session,
 )
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def register(app: typer.Typer) -> None:
@@ -55,7 +58,7 @@ def run_lifecycle(
 
         report = api.run(run.config, progress=run.progress)
 
-        def rendered() -> object:
+        def rendered() -> list[RenderableType]:
             from onnxsmith.cli.render import render_lifecycle
 
             return render_lifecycle(report)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,9 @@ from onnxsmith.cli.common import (
     parse_dims,
     session,
 )
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def register(app: typer.Typer) -> None:
@@ -68,7 +71,7 @@ def optimize(
                 model, output, level=level.value, dims=sizes, config=run.config, progress=run.progress
             )
 
-            def rendered() -> object:
+            def rendered() -> list[RenderableType]:
                 from onnxsmith.cli.render import render_level
 
                 return render_level(result)
@@ -77,7 +80,7 @@ def optimize(
         elif output_dir is not None:
             report = api.optimize_levels(model, output_dir, dims=sizes, config=run.config, progress=run.progress)
 
-            def rendered_levels() -> object:
+            def rendered_levels() -> list[RenderableType]:
                 from onnxsmith.cli.render import render_levels
 
                 return render_levels(report)

@@ -15,9 +15,12 @@ from rich.text import Text
 if TYPE_CHECKING:
     from onnxsmith.doctor import DoctorReport
     from onnxsmith.graph_analysis import ModelReport, ShapeReport
+    from onnxsmith.graph_optimizer import LevelResult, OptimizationReport
     from onnxsmith.inference_engine.benchmark import BenchmarkReport, BenchmarkResult
     from onnxsmith.inference_engine.ort_inference import InferenceReport, TensorSummary
     from onnxsmith.inference_engine.profiler import OperatorTime, ProfileReport
+    from onnxsmith.lifecycle import LifecycleReport, SubjectReport
+    from onnxsmith.model_exporter import PyTorchExport, SklearnExport
 
 Parts = list[RenderableType]
 
@@ -391,4 +394,226 @@ def operator_table(title: str, rows: Sequence[OperatorTime]) -> Table:
             for row in rows
         ],
         right=(2, 3, 4),
+    )
+
+
+def render_pytorch_export(export: PyTorchExport) -> Parts:
+    """The text of `onnxsmith export pytorch`."""
+    return [
+        facts(
+            str(export.path),
+            [
+                ("module", f"{export.module}, {export.parameter_count:,} parameters"),
+                ("exporter", export.exporter),
+                ("opset", export.opset),
+                ("nodes", export.node_count),
+                ("size", megabytes(export.size_bytes)),
+                ("inputs", ", ".join(f"{spec.name}: {spec}" for spec in export.inputs)),
+                ("outputs", ", ".join(f"{spec.name}: {spec}" for spec in export.outputs)),
+                ("dynamic dimensions", ", ".join(export.dynamic_dims) or "none"),
+            ],
+        ),
+        table(
+            "ONNX Runtime against PyTorch on the same inputs",
+            "input shapes",
+            "largest error",
+            "relative",
+            "verdict",
+            rows=[
+                (
+                    ", ".join(str(list(shape)) for shape in row.input_shapes),
+                    f"{row.max_abs_error:.2e}",
+                    f"{row.max_rel_error:.2e}",
+                    "agrees" if row.agree else "DIFFERS",
+                )
+                for row in export.comparison
+            ],
+            right=(1, 2),
+        ),
+        *bullets("Warnings", export.warnings, "yellow"),
+    ]
+
+
+def render_sklearn_export(export: SklearnExport) -> Parts:
+    """The text of `onnxsmith export sklearn`."""
+    return [
+        facts(
+            str(export.path),
+            [
+                ("estimator", export.estimator),
+                ("opset", export.opset),
+                ("operators", export.operator_count),
+                ("", ", ".join(f"{op} × {count}" for op, count in export.node_types.items())),
+                ("size", megabytes(export.size_bytes)),
+                ("inputs", ", ".join(f"{spec.name}: {spec}" for spec in export.inputs)),
+                ("outputs", ", ".join(f"{spec.name}: {spec}" for spec in export.outputs)),
+                ("against scikit-learn", export.comparison or "not compared"),
+            ],
+        ),
+        *bullets("Warnings", export.warnings, "yellow"),
+    ]
+
+
+def render_level(result: LevelResult) -> Parts:
+    """The text of `onnxsmith optimize --output`."""
+    return [
+        facts(
+            str(result.path),
+            [
+                ("level", result.level),
+                ("nodes", f"{result.nodes_before} → {result.nodes_after}"),
+                ("size", megabytes(result.size_bytes)),
+                ("digest", f"sha256:{result.sha256}"),
+                ("outputs", _agreement(result)),
+                ("interface", "unchanged" if result.interface_unchanged else "; ".join(result.interface_differences)),
+                ("time", f"{result.seconds:.2f} s"),
+            ],
+        ),
+        *bullets("Warnings", result.warnings, "yellow"),
+    ]
+
+
+def _agreement(result: LevelResult) -> str:
+    agreement = result.agreement
+    if agreement.agree is None:
+        return f"not compared: {agreement.reason}"
+    error = "" if agreement.max_abs_error is None else f", largest error {agreement.max_abs_error:.1e}"
+    return f"{'agree' if agreement.agree else 'DIFFER'}{error}{f' ({agreement.reason})' if agreement.reason else ''}"
+
+
+def render_levels(report: OptimizationReport) -> Parts:
+    """The text of `onnxsmith optimize --output-dir`."""
+    fusion, folding = report.fusion, report.folding
+    parts: Parts = [
+        table(
+            report.model,
+            "level",
+            "nodes",
+            "size",
+            "BatchNorm",
+            "folded",
+            "outputs against the original",
+            "file",
+            rows=[
+                (
+                    result.level,
+                    f"{result.nodes_before} → {result.nodes_after}",
+                    megabytes(result.size_bytes),
+                    f"{fusion.batch_normalizations[report.reference]} → {fusion.batch_normalizations[result.level]}",
+                    f"{folding.levels[result.level].gone} of {folding.foldable}",
+                    _agreement(result),
+                    result.path,
+                )
+                for result in report.levels
+            ],
+            right=(1, 2, 3, 4),
+        ),
+        table(
+            "Patterns that runtimes fuse",
+            "pattern",
+            *fusion.levels,
+            "gone at",
+            rows=[
+                (pattern, *(counts[level] for level in fusion.levels), fusion.gone_at.get(pattern, ""))
+                for pattern, counts in fusion.patterns.items()
+            ],
+            right=range(1, 1 + len(fusion.levels)),
+        ),
+    ]
+    warnings = [f"{result.level}: {warning}" for result in report.levels for warning in result.warnings]
+    interface = [f"{result.level}: {text}" for result in report.levels for text in result.interface_differences]
+    return [
+        *parts,
+        *bullets("Failed", (f"{level}: {reason}" for level, reason in report.failures.items()), "red"),
+        *bullets("Interface", interface, "yellow"),
+        *bullets("Warnings", warnings, "yellow"),
+        *bullets("Notes", report.notes),
+    ]
+
+
+def render_lifecycle(report: LifecycleReport) -> Parts:
+    """The text of `onnxsmith run`: a summary, and where the rest is."""
+    parts: Parts = []
+    for subject in report.subjects:
+        parts += [
+            benchmark_table(f"{subject.label}: {subject.title}", subject.benchmark),
+            _level_summary(subject),
+            operator_table("Slowest nodes", subject.profile.slowest_nodes),
+            *bullets("Warnings and notes", subject.warnings, "yellow"),
+        ]
+    return [
+        *parts,
+        table("Summary", *_SUMMARY_COLUMNS, rows=[_summary(subject) for subject in report.subjects], right=range(1, 8)),
+        facts(
+            f"Done in {report.seconds:.1f} s",
+            [
+                ("report", report.report),
+                ("models and charts", ", ".join(sorted({str(subject.folder) for subject in report.subjects}))),
+                ("log", report.log),
+            ],
+        ),
+    ]
+
+
+_SUMMARY_COLUMNS = (
+    "model",
+    "size",
+    "nodes",
+    "fewest",
+    "p50 ms",
+    "p99 ms",
+    "best samples/s",
+    "accuracy",
+    "same answers at every level",
+)
+
+
+def _summary(subject: SubjectReport) -> tuple[object, ...]:
+    first = subject.benchmark[0] if subject.benchmark else None
+    levels = subject.optimization.levels
+    return (
+        subject.label,
+        megabytes(subject.inspection.size_bytes),
+        subject.inspection.node_count,
+        min((result.nodes_after for result in levels), default=""),
+        f"{first.p50_latency_ms:.3f}" if first else "",
+        f"{first.p99_latency_ms:.3f}" if first else "",
+        f"{max(result.throughput_samples_per_s for result in subject.benchmark):,.0f}" if first else "",
+        f"{subject.accuracy.rows[0].accuracy:.4f}" if subject.accuracy else "",
+        _same_answers(subject),
+    )
+
+
+def _same_answers(subject: SubjectReport) -> str:
+    if subject.accuracy is not None:
+        return f"yes, all {subject.accuracy.samples}" if subject.accuracy.all_same else "NO"
+    agreements = [result.agreement.agree for result in subject.optimization.levels]
+    if any(agree is None for agree in agreements):
+        return "not comparable"
+    return "within tolerance" if all(agreements) else "NO"
+
+
+def _level_summary(subject: SubjectReport) -> Table:
+    latency = {result.model: result.p50_latency_ms for result in subject.level_benchmark}
+    accuracy = {row.label: row.accuracy for row in subject.accuracy.rows} if subject.accuracy else {}
+    return table(
+        "Levels (each file as it is, side by side)",
+        "level",
+        "nodes",
+        "size",
+        "p50 ms",
+        "accuracy",
+        "outputs",
+        rows=[
+            (
+                result.level,
+                f"{result.nodes_before} → {result.nodes_after}",
+                megabytes(result.size_bytes),
+                f"{latency[result.level]:.3f}" if result.level in latency else "",
+                f"{accuracy[result.level]:.4f}" if result.level in accuracy else "",
+                _agreement(result),
+            )
+            for result in subject.optimization.levels
+        ],
+        right=(1, 2, 3, 4),
     )

@@ -152,7 +152,7 @@ def save_outputs(path: Path, outputs: Mapping[str, Any]) -> None:
     Raises:
         OutputError: It cannot be written, or an output is a sequence or a map, which a .npz file cannot hold.
     """
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for name, value in outputs.items():
         if not isinstance(value, np.ndarray):
             raise OutputError(f"{path}: output '{name}' is a {type(value).__name__}; a .npz file holds arrays only.")
