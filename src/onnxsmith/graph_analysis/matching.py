@@ -4,10 +4,10 @@ A term says what a value must be:
 
 - `"x"`: the same value wherever the name stands; `"_"`: anything, a missing input too; `"const"`: a constant.
 - `0.5`: a constant of one element with this value.
-- `("Mul|Div", term, …)`: the output of such an operator of the default domain, whose inputs fit the terms in order.
-  Inputs beyond the terms may be anything; `...` at the end repeats the last term for all of them. `Add` and `Mul` of
-  two terms fit in either order. A dict among the terms gives attributes; a missing attribute counts as 0. `"*"` is any
-  operator.
+- `("Mul|Div", term, …)`: the output of such an operator, as `operator_name` calls it, whose inputs fit the terms in
+  order. Inputs beyond the terms may be anything; `...` at the end repeats the last term for all of them. `Add` and
+  `Mul` of two terms fit in either order. A dict among the terms gives attributes; a missing attribute counts as 0.
+  `"*"` is any operator of ONNX's own.
 - `("*Mul|Add", term)`: what fits the term, after any number of such operators on the way.
 - `[term, …]`: any one of these.
 
@@ -81,7 +81,7 @@ def match(term: Term, node: ir.Node) -> Iterator[Match]:
 
 
 def root_types(term: Term) -> set[str]:
-    """The operators that can be the last node of a term, or "*" for any."""
+    """The operators that can be the last node of a term."""
     choices = term if isinstance(term, list) else [term]
     return {op_type for choice in choices if isinstance(choice, tuple) for op_type in choice[0].split("|")}
 
@@ -89,6 +89,11 @@ def root_types(term: Term) -> set[str]:
 def default_domain(node: ir.Node) -> bool:
     """Whether the node's operator is ONNX's own."""
     return node.domain in ("", "ai.onnx")
+
+
+def operator_name(node: ir.Node) -> str:
+    """The operator of a node: "Conv", with its domain where that is not ONNX's default one: "com.microsoft::Gelu"."""
+    return node.op_type if default_domain(node) else f"{node.domain}::{node.op_type}"
 
 
 def is_noop(node: ir.Node) -> bool:
@@ -190,7 +195,7 @@ def _match_chain(term: tuple[Any, ...], node: ir.Node, so_far: Match) -> Iterato
 
     A link with several users would not be closed; following none of those keeps the search linear.
     """
-    if not default_domain(node) or node.op_type not in term[0][1:].split("|"):
+    if operator_name(node) not in term[0][1:].split("|"):
         return
     if len(node.outputs[0].consumers()) == 1 and len(so_far.nodes) < _MOST_NODES:
         for value in dict.fromkeys(node.inputs):
@@ -198,8 +203,8 @@ def _match_chain(term: tuple[Any, ...], node: ir.Node, so_far: Match) -> Iterato
 
 
 def _match_node(term: tuple[Any, ...], node: ir.Node, so_far: Match) -> Iterator[Match]:
-    op_types = term[0]
-    if not default_domain(node) or (op_types != "*" and node.op_type not in op_types.split("|")):
+    wanted = term[0]
+    if not (default_domain(node) if wanted == "*" else operator_name(node) in wanted.split("|")):
         return
     attributes = next((part for part in term[1:] if isinstance(part, dict)), {})
     if not all(_attribute_is(node, name, wanted) for name, wanted in attributes.items()):

@@ -16,10 +16,10 @@ from onnxsmith.graph_analysis.matching import (
     Match,
     Term,
     constant_source,
-    default_domain,
     integers,
     is_noop,
     match,
+    operator_name,
     root_types,
     scalar,
 )
@@ -64,8 +64,7 @@ def _find_in(graph: ir.Graph, place: str) -> list[PatternMatch]:
     index = {node: number for number, node in enumerate(graph)}
     by_type: dict[str, list[ir.Node]] = {}
     for node in reversed(graph):  # so that the whole of a chain is found before a part of it
-        if default_domain(node):
-            by_type.setdefault(node.op_type, []).append(node)
+        by_type.setdefault(operator_name(node), []).append(node)
     taken: set[ir.Node] = set()
     found = []
     for pattern in PATTERNS:
@@ -262,8 +261,12 @@ def _hard_swish() -> Term:
 
 
 def _attention() -> tuple[Any, ...]:
-    """MatMul → scale and mask → Softmax → MatMul, with the guard against rows that are masked as a whole."""
-    softmax = ("Softmax", ("*Mul|Div|Add|Where|Cast|Reshape", ("MatMul",)))
+    """MatMul → scale and mask → Softmax → MatMul, with the guard against rows that are masked as a whole.
+
+    ONNX Runtime's FusedMatMul counts as a MatMul: it has taken up a scale or a Transpose, and the rest is still there.
+    """
+    scores = ("MatMul|com.microsoft::FusedMatMul",)
+    softmax = ("Softmax", ("*Mul|Div|Add|Where|Cast|Reshape", scores))
     return ("MatMul", ("*Cast|Reshape", [softmax, ("Where", ("IsNaN", softmax), "_", softmax)]))
 
 
