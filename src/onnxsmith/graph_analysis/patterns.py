@@ -273,7 +273,9 @@ def _attention() -> tuple[Any, ...]:
 _ACTIVATIONS = "Relu|Clip|LeakyRelu|Sigmoid|Tanh|HardSigmoid|Elu"
 _BATCH_NORM = ({"training_mode": 0}, "const", "const", "const", "const")
 _CONV_BN = ("BatchNormalization", ("Conv", "_", "const"), *_BATCH_NORM)
-_MATMUL_BN = ("BatchNormalization", ("MatMul|Gemm", "_", "const"), *_BATCH_NORM)
+_MATMUL_BN = ("BatchNormalization", ("MatMul", "_", "const"), *_BATCH_NORM)
+_GEMM_BN = ("BatchNormalization", ("Gemm", "_", "const"), *_BATCH_NORM)
+_CONV_ADD = ("Add", ("Conv",), "const")
 _MATMUL_ADD = ("Add", ("MatMul",), "const")
 _DQ = ("DequantizeLinear",)
 
@@ -292,19 +294,31 @@ PATTERNS = (
     Pattern(
         "SkipLayerNorm", ("LayerNormalization", ("Add",)), "SkipLayerNormFusion, ORT_ENABLE_EXTENDED", _adds_two_values
     ),
-    Pattern("LayerNorm", _layer_norm("x"), "LayerNormFusion, ORT_ENABLE_BASIC", _means_over_last_axes),
+    Pattern(
+        "LayerNorm",
+        _layer_norm("x"),
+        "LayerNormFusion, ORT_ENABLE_BASIC since opset 17, ORT_ENABLE_EXTENDED before",
+        _means_over_last_axes,
+    ),
     Pattern("RMSNorm", _rms_norm(), "SimplifiedLayerNormFusion, ORT_ENABLE_EXTENDED", _means_over_last_axes),
     Pattern("GELU", _gelu_erf(), "GeluFusion, ORT_ENABLE_EXTENDED"),
-    Pattern("GELU", _gelu_tanh(), "FastGeluFusion, ORT_ENABLE_EXTENDED"),
+    Pattern("GELU", _gelu_tanh(), _NO_STEP),
     Pattern("QuickGELU", ("Mul", "x", ("Sigmoid", ("Mul", "x", 1.702))), "QuickGeluFusion, ORT_ENABLE_EXTENDED"),
     Pattern("SiLU", ("Mul", "x", ("Sigmoid", "x")), "QuickGeluFusion, ORT_ENABLE_EXTENDED"),
     Pattern("HardSwish", _hard_swish(), _NO_STEP),
     Pattern("", (_ACTIVATIONS, _CONV_BN), "ConvBNFusion, ORT_ENABLE_BASIC; ConvActivationFusion, ORT_ENABLE_EXTENDED"),
     Pattern("", _CONV_BN, "ConvBNFusion, ORT_ENABLE_BASIC"),
     Pattern("", _MATMUL_BN, "MatmulBNFusion, ORT_ENABLE_BASIC"),
-    Pattern("", (_ACTIVATIONS, ("Add", ("Conv",), "_")), "ConvAddActivationFusion, ORT_ENABLE_EXTENDED"),
+    Pattern("", _GEMM_BN, _NO_STEP),
+    Pattern(
+        "",
+        (_ACTIVATIONS, _CONV_ADD),
+        "ConvAddFusion, ORT_ENABLE_BASIC; ConvActivationFusion, ORT_ENABLE_EXTENDED",
+        _per_channel,
+    ),
+    Pattern("", (_ACTIVATIONS, ("Add", ("Conv",), "_")), "NchwcTransformer, ORT_ENABLE_ALL"),
     Pattern("", (_ACTIVATIONS, ("Conv",)), "ConvActivationFusion, ORT_ENABLE_EXTENDED"),
-    Pattern("", ("Add", ("Conv",), "const"), "ConvAddFusion, ORT_ENABLE_BASIC", _per_channel),
+    Pattern("", _CONV_ADD, "ConvAddFusion, ORT_ENABLE_BASIC", _per_channel),
     Pattern("", ("Mul", ("Conv",), "const"), "ConvMulFusion, ORT_ENABLE_BASIC", _per_channel),
     Pattern(
         "", (_ACTIVATIONS, _MATMUL_ADD), "MatMulAddFusion, ORT_ENABLE_BASIC; GemmActivationFusion, ORT_ENABLE_EXTENDED"
