@@ -1,0 +1,62 @@
+"""ONNX Runtime's warnings while it optimised, in plain words."""
+
+from __future__ import annotations
+
+import re
+
+from onnxsmith.config import Level
+
+_LINE = re.compile(r"\[W:onnxruntime:[^\]]*\] (.*?)(?:\x1b\[m)?\s*$", re.MULTILINE)
+_MOST = 10
+
+_PLAIN = (
+    (
+        re.compile(r"Could not find a CPU kernel and hence can't constant fold (\S+) node '(.*)'"),
+        r"\1 '\2' was not folded: the CPU provider has no kernel for it",
+    ),
+    (
+        re.compile(r"Initializer (\S+) appears in graph inputs .*"),
+        r"initializer '\1' is an input too, so nothing is folded with it",
+    ),
+    (
+        re.compile(r"Removing initializer '(.*)'\. It is not used by any node.*"),
+        r"initializer '\1' is used by nothing and was removed",
+    ),
+)
+_SAID_BY_FILE_WARNINGS = "Serializing optimized model with Graph Optimization level greater than"
+"""ONNX Runtime prints this for any model at ORT_ENABLE_ALL; `file_warnings` looks at the file instead."""
+
+
+def plain_warnings(log: str) -> tuple[str, ...]:
+    """The warnings in a child's log, each once."""
+    texts = [text for text in _LINE.findall(log) if not text.startswith(_SAID_BY_FILE_WARNINGS)]
+    plain = list(dict.fromkeys(_in_plain_words(text) for text in texts))
+    more = len(plain) - _MOST
+    return (*plain[:_MOST], *([f"and {more} more warnings like these"] if more > 0 else []))
+
+
+def _in_plain_words(text: str) -> str:
+    for pattern, words in _PLAIN:
+        if pattern.fullmatch(text):
+            return pattern.sub(words, text)
+    return text
+
+
+def file_warnings(level: Level, op_counts: dict[str, int]) -> tuple[str, ...]:
+    """What ties a file that ONNX Runtime wrote to this runtime or this machine."""
+    layout = sum(count for op, count in op_counts.items() if op.startswith("com.microsoft.nchwc::"))
+    own = sum(count for op, count in op_counts.items() if op.startswith("com.microsoft::"))
+    warnings = []
+    if layout:
+        warnings.append(
+            f"{layout} nodes are in the blocked NCHWc layout of this machine's CPU: ONNX Runtime says to use this file "
+            "in the same environment only"
+        )
+    elif level == "ORT_ENABLE_ALL":
+        warnings.append(
+            "ONNX Runtime says to use a file of this level in the same environment only, although no node of this one "
+            "is in a layout of the CPU's"
+        )
+    if layout or own:
+        warnings.append(f"{layout + own} nodes are ONNX Runtime's own operators: no other runtime can load this file")
+    return tuple(warnings)
