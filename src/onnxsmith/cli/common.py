@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -146,15 +146,12 @@ def session(
 
 @contextmanager
 def _logging(level: str, file: Path | None) -> Iterator[None]:
-    from rich.logging import RichHandler
-
     from onnxsmith.errors import OutputError
 
     root = logging.getLogger("onnxsmith")
-    console: logging.Handler = RichHandler(
-        console=stderr_console(), level=level, show_path=False, show_time=False, markup=False, highlighter=None
-    )
-    handlers = [console]
+    console = _ConsoleHandler()
+    console.setLevel(level)
+    handlers: list[logging.Handler] = [console]
     if file is not None:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -173,6 +170,19 @@ def _logging(level: str, file: Path | None) -> Iterator[None]:
         for handler in handlers:
             root.removeHandler(handler)
             handler.close()
+
+
+class _ConsoleHandler(logging.Handler):
+    """Writes to stderr over the progress bar; long lines stay whole."""
+
+    _STYLES: Final = {"WARNING": "yellow", "ERROR": "red", "DEBUG": "dim"}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        line = text if record.levelname == "INFO" else f"{record.levelname.lower()}: {text}"
+        stderr_console().print(
+            line, style=self._STYLES.get(record.levelname, ""), markup=False, highlight=False, soft_wrap=True
+        )
 
 
 @contextmanager

@@ -38,7 +38,7 @@ class Dynamic(StrEnum):
 
 
 OutputOption = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the model goes.")]
-OpsetOption = Annotated[int | None, typer.Option("--opset", help="The opset; 17 is recommended.")]
+OpsetOption = Annotated[int | None, typer.Option("--opset", metavar="N", help="The opset; 17 is recommended.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -69,10 +69,15 @@ def pytorch(
         ),
     ] = None,
     input_dtypes: Annotated[
-        list[str] | None, typer.Option("--input-dtype", help="The dtype of an input; float32 by default.")
+        list[str] | None,
+        typer.Option("--input-dtype", metavar="DTYPE", help="The dtype of an input; float32 by default."),
     ] = None,
-    input_names: Annotated[list[str] | None, typer.Option("--input-name", help="The name of an input.")] = None,
-    output_names: Annotated[list[str] | None, typer.Option("--output-name", help="The name of an output.")] = None,
+    input_names: Annotated[
+        list[str] | None, typer.Option("--input-name", metavar="NAME", help="The name of an input.")
+    ] = None,
+    output_names: Annotated[
+        list[str] | None, typer.Option("--output-name", metavar="NAME", help="The name of an output.")
+    ] = None,
     opset: OpsetOption = None,
     exporter: Annotated[
         Exporter | None,

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 ThreadsOption = Annotated[
-    int | None, typer.Option("--threads", min=0, help="Threads inside an operator; 0: the runtime decides.")
+    int | None,
+    typer.Option("--threads", metavar="N", min=0, help="Threads inside an operator; 0: the runtime decides."),
 ]
 
 
@@ -55,7 +56,8 @@ def infer(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Save the outputs to a .npz file.")
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option("--top-k", min=1, help="Show this many classes; by default for image classifiers.")
+        int | None,
+        typer.Option("--top-k", metavar="N", min=1, help="Show this many classes; by default for image classifiers."),
     ] = None,
     providers: ProvidersOption = None,
     level: LevelOption = None,
@@ -106,10 +108,14 @@ def benchmark(
     ],
     batch_sizes: Annotated[
         list[int] | None,
-        typer.Option("--batch-size", "-b", help="A batch size, where the batch is dynamic; may be given again."),
+        typer.Option(
+            "--batch-size", "-b", metavar="N", help="A batch size, where the batch is dynamic; may be given again."
+        ),
     ] = None,
-    warmup: Annotated[int | None, typer.Option("--warmup", min=0, help="Runs before the clock counts.")] = None,
-    runs: Annotated[int | None, typer.Option("--runs", min=1, help="Timed runs.")] = None,
+    warmup: Annotated[
+        int | None, typer.Option("--warmup", metavar="N", min=0, help="Runs before the clock counts.")
+    ] = None,
+    runs: Annotated[int | None, typer.Option("--runs", metavar="N", min=1, help="Timed runs.")] = None,
     inputs: InputOption = None,
     dims: DimOption = None,
     providers: ProvidersOption = None,
@@ -163,9 +169,9 @@ def benchmark(
 
 def profile(
     model: ModelArgument,
-    runs: Annotated[int | None, typer.Option("--runs", min=1, help="Profiled runs.")] = None,
-    warmup: Annotated[int | None, typer.Option("--warmup", min=0, help="Runs before them.")] = None,
-    top: Annotated[int, typer.Option("--top", min=1, help="Rows in each table.")] = 5,
+    runs: Annotated[int | None, typer.Option("--runs", metavar="N", min=1, help="Profiled runs.")] = None,
+    warmup: Annotated[int | None, typer.Option("--warmup", metavar="N", min=0, help="Runs before them.")] = None,
+    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Rows in each table.")] = 5,
     trace: Annotated[
         Path | None, typer.Option("--trace", metavar="FILE", help="Keep the trace, for chrome://tracing or Perfetto.")
     ] = None,

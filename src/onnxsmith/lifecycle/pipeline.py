@@ -14,7 +14,7 @@ from onnxsmith.config import Config
 from onnxsmith.config_loading import override
 from onnxsmith.extras import require
 from onnxsmith.graph_analysis import GraphInspector, ModelReport, NodeCounter, ShapeAnalyzer, ShapeReport, charts
-from onnxsmith.graph_optimizer import OptimizationPipeline, OptimizationReport, log_report
+from onnxsmith.graph_optimizer import OptimizationPipeline, OptimizationReport
 from onnxsmith.inference_engine.benchmark import Benchmark, BenchmarkReport, describe_machine
 from onnxsmith.inference_engine.ort_inference import OrtInference
 from onnxsmith.inference_engine.profiler import Profiler, ProfileReport
@@ -100,7 +100,6 @@ def _run_subject(subject: Subject, config: Config, clock: _Clock, progress: Prog
         inspection, shapes = _analyse(model, config, tell)
     with clock.stage("optimise"):
         optimization = OptimizationPipeline(config).run(model, subject.folder, progress=tell)
-        log_report(optimization)
     with clock.stage("infer"):
         tell("inferring", 0, 1)
         levels = {str(result.level): result.path for result in optimization.levels}

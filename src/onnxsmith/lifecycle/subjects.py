@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxsmith.config import Config
+from onnxsmith.config import Config, PyTorchConfig
 from onnxsmith.errors import ConfigError
 from onnxsmith.inference_engine.classification import softmax
 from onnxsmith.model import Model
@@ -17,6 +17,7 @@ from onnxsmith.model_exporter.training import EpochResult, train_or_reuse
 from onnxsmith.records import Progress
 
 CNN = "cnn_model"
+UNFOLDED = "cnn_model_unfolded"
 PIPELINE = "sklearn_pipeline"
 
 
@@ -77,36 +78,40 @@ def make_subjects(config: Config, progress: Progress) -> list[Subject]:
                 f"{config.model}: is where the run writes its own results.", "Copy it elsewhere, or set paths.models."
             )
         return [Subject(label, f"{config.model}", model, config.paths.models)]
-    return [_pytorch(config, progress), _sklearn(config, progress)]
+    return [*_pytorch(config, progress), _sklearn(config, progress)]
 
 
 def _same(one: Path, other: Path) -> bool:
     return one.resolve() == other.resolve()
 
 
-def _pytorch(config: Config, progress: Progress) -> Subject:
-    path = config.paths.models / f"{CNN}.onnx"
-    exporter = PyTorchExporter(config.export.pytorch, limits=config.limits, seed=config.seed)
-    if config.export.pytorch.module is not None:
+def _pytorch(config: Config, progress: Progress) -> list[Subject]:
+    path, settings = config.paths.models / f"{CNN}.onnx", config.export.pytorch
+    if settings.module is not None:
+        exporter = PyTorchExporter(settings, limits=config.limits, seed=config.seed)
         export = exporter.export_from_config(path, progress)
-        return Subject(
-            CNN, f"{config.export.pytorch.module}, from PyTorch", Model.load(path), config.paths.models, export
-        )
+        return [Subject(CNN, f"{settings.module}, from PyTorch", Model.load(path), config.paths.models, export)]
     trained = train_or_reuse(config.export.training, config.seed, config.paths.models, progress)
-    export = exporter.export(trained.module, path, progress=progress)
     import torch
 
     with torch.no_grad():
         logits = trained.module(torch.from_numpy(trained.images)).numpy()
-    return Subject(
-        CNN,
-        "SimpleCNN, trained on scikit-learn's digits with PyTorch",
-        Model.load(path),
-        config.paths.models,
-        export,
-        HeldOut("PyTorch", trained.images, trained.labels, softmax(logits), images=True),
-        trained.history,
-    )
+    held_out = HeldOut("PyTorch", trained.images, trained.labels, softmax(logits), images=True)
+
+    def export_cnn(label: str, title: str, folder: Path, settings: PyTorchConfig) -> Subject:
+        file = config.paths.models / f"{label}.onnx"
+        exporter = PyTorchExporter(settings, limits=config.limits, seed=config.seed)
+        export = exporter.export(trained.module, file, progress=progress)
+        return Subject(label, title, Model.load(file), folder, export, held_out, trained.history)
+
+    title = "SimpleCNN, trained on scikit-learn's digits with PyTorch"
+    subjects = [export_cnn(CNN, title, config.paths.models, settings)]
+    if settings.constant_folding:
+        # PyTorch's folding takes the BatchNorms into the convolutions, and leaves nothing to see of it.
+        title = "The same SimpleCNN, exported without folding: what the runtime's levels do themselves"
+        unfolded = settings.model_copy(update={"constant_folding": False})
+        subjects.append(export_cnn(UNFOLDED, title, config.paths.models / UNFOLDED, unfolded))
+    return subjects
 
 
 def _sklearn(config: Config, progress: Progress) -> Subject:
