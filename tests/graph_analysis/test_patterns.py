@@ -25,7 +25,7 @@ def model_of(
     outputs: str = "float[1,2,4,4] y",
     opset: int = 17,
 ) -> Model:
-    text = f"""<ir_version: 8, opset_import: ["" : {opset}, "my" : 1, "com.microsoft" : 1]>
+    text = f"""<ir_version: 8, opset_import: ["" : {opset}, "my" : 1, "com.microsoft" : 1, "com.microsoft.nchwc" : 1]>
     g ({inputs}) => ({outputs}) <{constants}> {{ {nodes} }}"""
     return Model.from_proto(onnx.parser.parse_model(text))
 
@@ -373,3 +373,13 @@ def test_long_chains_stay_fast_and_shallow():
     assert sum(len(match.nodes) for match in found) >= 2990
     adds = "s0 = MatMul(x, x) " + " ".join(f"s{i} = Add(s{i - 1}, s{i - 1})" for i in range(1, 200))
     assert find_patterns(model_of(adds + " p = Softmax(s199) y = MatMul(p, x)")) == ()
+
+
+NCHWC = """c = com.microsoft.nchwc.Conv(x, w) o = com.microsoft.nchwc.ReorderOutput(c) y = Mul(o, a)"""
+
+
+def test_a_convolution_in_the_cpu_s_layout_is_still_one():
+    constants = CONV + ", float[1,2,1,1] a = {1, 2}"
+    assert patterns(model_of(NCHWC, constants)) == {"Conv+Mul": 1}
+    fused = NCHWC.replace("Conv(", 'Conv<activation = "Relu">(')
+    assert patterns(model_of(fused, constants)) == {}

@@ -4,14 +4,15 @@ A term says what a value must be:
 
 - `"x"`: the same value wherever the name stands; `"_"`: anything, a missing input too; `"const"`: a constant.
 - `0.5`: a constant of one element with this value.
-- `("Mul|Div", term, …)`: the output of such an operator, as `operator_name` calls it, whose inputs fit the terms in
+- `("Mul|Div", term, …)`: the output of such an operator, as `pattern_name` calls it, whose inputs fit the terms in
   order. Inputs beyond the terms may be anything; `...` at the end repeats the last term for all of them. `Add` and
   `Mul` of two terms fit in either order. A dict among the terms gives attributes; a missing attribute counts as 0.
   `"*"` is any operator of ONNX's own.
 - `("*Mul|Add", term)`: what fits the term, after any number of such operators on the way.
 - `[term, …]`: any one of these.
 
-No-ops (Identity, Dropout in inference) are looked through. Each step is local, so matching is linear in the nodes.
+No-ops (Identity, Dropout in inference, and changes of the CPU's layout) are looked through. Each step is local, so
+matching is linear in the nodes.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ _KEEPS_ELEMENTS = frozenset({"Identity", "Reshape", "Unsqueeze", "Squeeze", "Cas
 """Operators whose output is constant when their first input is, with the same elements."""
 
 
+_REORDERS = frozenset({"com.microsoft.nchwc::ReorderInput", "com.microsoft.nchwc::ReorderOutput"})
+
+
 @dataclass(frozen=True)
 class Match:
     """Nodes that fit a term.
@@ -52,9 +56,9 @@ class Match:
     skipped: tuple[ir.Node, ...] = ()
     names: Mapping[str, ir.Value] = field(default_factory=dict)
 
-    def node(self, *op_types: str) -> ir.Node:
-        """The node of one of these operators that stands first in the graph's flow."""
-        return next(node for node in reversed(self.nodes) if node.op_type in op_types)
+    def node(self, *names: str) -> ir.Node:
+        """A node of one of these operators; the one farthest from the last node, where there are several."""
+        return next(node for node in reversed(self.nodes) if pattern_name(node) in names)
 
     def is_closed(self, shared: frozenset[str] = frozenset()) -> bool:
         """Whether only the last node's first output leaves the match, so that one operator can stand for it.
@@ -66,7 +70,7 @@ class Match:
         root = self.nodes[0]
         for node in inside:
             for index, value in enumerate(node.outputs):
-                if (node is root and index == 0) or node.op_type in shared:
+                if (node is root and index == 0) or pattern_name(node) in shared:
                     continue
                 if value.is_graph_output() or any(use.node not in inside for use in value.uses()):
                     return False
@@ -91,9 +95,21 @@ def default_domain(node: ir.Node) -> bool:
     return node.domain in ("", "ai.onnx")
 
 
-def operator_name(node: ir.Node) -> str:
-    """The operator of a node: "Conv", with its domain where that is not ONNX's default one: "com.microsoft::Gelu"."""
-    return node.op_type if default_domain(node) else f"{node.domain}::{node.op_type}"
+def pattern_name(node: ir.Node) -> str:
+    """The operator that a node counts as in a term: "Conv", or "my.domain::Op" outside of ONNX's default domain.
+
+    A graph that ONNX Runtime has optimised has operators of its own. Two of them only stand in for ONNX's, and what is
+    around them is as unfused as before: a FusedMatMul, which has taken up a scale or a Transpose, counts as a MatMul;
+    a Conv in the CPU's NCHWc layout that has taken up neither an activation nor a sum, as a Conv.
+    """
+    if default_domain(node):
+        return node.op_type
+    name = f"{node.domain}::{node.op_type}"
+    if name == "com.microsoft::FusedMatMul":
+        return "MatMul"
+    if name == "com.microsoft.nchwc::Conv" and "activation" not in node.attributes and len(node.inputs) <= 3:
+        return "Conv"
+    return name
 
 
 def is_noop(node: ir.Node) -> bool:
@@ -179,7 +195,7 @@ def _through(value: ir.Value) -> tuple[ir.Value, tuple[ir.Node, ...]]:
     """The value behind no-ops, and those."""
     skipped: tuple[ir.Node, ...] = ()
     node = value.producer()
-    while node is not None and is_noop(node) and node.inputs[0] is not None:
+    while node is not None and (is_noop(node) or pattern_name(node) in _REORDERS) and node.inputs[0] is not None:
         skipped += (node,)
         value = node.inputs[0]
         node = value.producer()
@@ -195,7 +211,7 @@ def _match_chain(term: tuple[Any, ...], node: ir.Node, so_far: Match) -> Iterato
 
     A link with several users would not be closed; following none of those keeps the search linear.
     """
-    if operator_name(node) not in term[0][1:].split("|"):
+    if pattern_name(node) not in term[0][1:].split("|"):
         return
     if len(node.outputs[0].consumers()) == 1 and len(so_far.nodes) < _MOST_NODES:
         for value in dict.fromkeys(node.inputs):
@@ -204,7 +220,7 @@ def _match_chain(term: tuple[Any, ...], node: ir.Node, so_far: Match) -> Iterato
 
 def _match_node(term: tuple[Any, ...], node: ir.Node, so_far: Match) -> Iterator[Match]:
     wanted = term[0]
-    if not (default_domain(node) if wanted == "*" else operator_name(node) in wanted.split("|")):
+    if not (default_domain(node) if wanted == "*" else pattern_name(node) in wanted.split("|")):
         return
     attributes = next((part for part in term[1:] if isinstance(part, dict)), {})
     if not all(_attribute_is(node, name, wanted) for name, wanted in attributes.items()):

@@ -19,7 +19,7 @@ from onnxsmith.graph_analysis.matching import (
     integers,
     is_noop,
     match,
-    operator_name,
+    pattern_name,
     root_types,
     scalar,
 )
@@ -64,7 +64,7 @@ def _find_in(graph: ir.Graph, place: str) -> list[PatternMatch]:
     index = {node: number for number, node in enumerate(graph)}
     by_type: dict[str, list[ir.Node]] = {}
     for node in reversed(graph):  # so that the whole of a chain is found before a part of it
-        by_type.setdefault(operator_name(node), []).append(node)
+        by_type.setdefault(pattern_name(node), []).append(node)
     taken: set[ir.Node] = set()
     found = []
     for pattern in PATTERNS:
@@ -81,7 +81,7 @@ def _find_in(graph: ir.Graph, place: str) -> list[PatternMatch]:
 def _first_fit(pattern: Pattern, root: ir.Node, taken: set[ir.Node]) -> list[ir.Node]:
     """The nodes of the first match at `root` that is free and closed, or none."""
     for fit in match(pattern.term, root):
-        free = all(node not in taken or node.op_type in pattern.shared for node in fit.nodes)
+        free = all(node not in taken or pattern_name(node) in pattern.shared for node in fit.nodes)
         if free and fit.is_closed(pattern.shared) and pattern.check(fit):
             return list(fit.nodes)
     return []
@@ -89,7 +89,7 @@ def _first_fit(pattern: Pattern, root: ir.Node, taken: set[ir.Node]) -> list[ir.
 
 def _record(pattern: Pattern, nodes: list[ir.Node], index: dict[ir.Node, int], place: str) -> PatternMatch:
     return PatternMatch(
-        pattern=pattern.name or "+".join(dict.fromkeys(node.op_type for node in nodes)),
+        pattern=pattern.name or "+".join(dict.fromkeys(map(pattern_name, nodes))),
         nodes=tuple(node_label(node, index[node]) for node in nodes),
         graph=place,
         fused_by=f"{pattern.fused_by} (expected, not measured)",
@@ -261,12 +261,8 @@ def _hard_swish() -> Term:
 
 
 def _attention() -> tuple[Any, ...]:
-    """MatMul → scale and mask → Softmax → MatMul, with the guard against rows that are masked as a whole.
-
-    ONNX Runtime's FusedMatMul counts as a MatMul: it has taken up a scale or a Transpose, and the rest is still there.
-    """
-    scores = ("MatMul|com.microsoft::FusedMatMul",)
-    softmax = ("Softmax", ("*Mul|Div|Add|Where|Cast|Reshape", scores))
+    """MatMul → scale and mask → Softmax → MatMul, with the guard against rows that are masked as a whole."""
+    softmax = ("Softmax", ("*Mul|Div|Add|Where|Cast|Reshape", ("MatMul",)))
     return ("MatMul", ("*Cast|Reshape", [softmax, ("Where", ("IsNaN", softmax), "_", softmax)]))
 
 

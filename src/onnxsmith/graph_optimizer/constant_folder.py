@@ -9,12 +9,12 @@ from typing import TypeVar
 
 import ml_dtypes
 import numpy as np
-import onnx
 import onnx_ir as ir
 
 from onnxsmith.config import LimitsConfig
 from onnxsmith.graph_analysis.matching import constant, default_domain, scalar
 from onnxsmith.graph_analysis.patterns import node_label
+from onnxsmith.graph_optimizer.operators import has_subgraph, is_declared_random, onnx_schema
 from onnxsmith.model import Dim, Model, NativeAnalysis, analyse_native
 from onnxsmith.records import Record
 
@@ -193,37 +193,6 @@ def _tensor_bytes(tensor: ir.TensorProtocol) -> int:
     return tensor.nbytes
 
 
-def random_operators(model: Model) -> tuple[str, ...]:
-    """The operators of a model that ONNX declares non-deterministic, by name; those with subgraphs are not meant."""
-    found = set()
-    for node in model.nodes():
-        schema = _schema(model, node)
-        if schema is not None and _is_declared_random(schema) and not _has_subgraph(node):
-            found.add(node.op_type)
-    return tuple(sorted(found))
-
-
-def _schema(model: Model, node: ir.Node) -> onnx.defs.OpSchema | None:
-    """ONNX's definition of a node's operator, or None."""
-    if not default_domain(node):
-        return None
-    try:
-        return onnx.defs.get_schema(node.op_type, model.opset, "")
-    except onnx.defs.SchemaError:
-        return None
-
-
-def _is_declared_random(schema: onnx.defs.OpSchema) -> bool:
-    determinism = schema.node_determinism  # type: ignore[attr-defined]  # onnx's stub lacks it
-    return bool(determinism == onnx.defs.OpSchema.NodeDeterminism.NonDeterministic)
-
-
-def _has_subgraph(node: ir.Node) -> bool:
-    return any(
-        attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attribute in node.attributes.values()
-    )
-
-
 @dataclass
 class _Walk:
     """One pass over a model, outer graphs first, nodes in their order."""
@@ -274,15 +243,15 @@ class _Walk:
             return "it calls a function of the model"
         if not default_domain(node):
             return f"its operator is of the domain '{node.domain}', not ONNX's own"
-        if _has_subgraph(node):
+        if has_subgraph(node):
             return "it has a subgraph, which may use values beyond the node's inputs"
-        schema = _schema(self.model, node)
+        schema = onnx_schema(self.model, node)
         if schema is None:
             return f"opset {self.model.opset} has no such operator"
         if node.op_type == "Dropout":
             training = node.inputs[2] if len(node.inputs) > 2 else None
             return None if training is None or scalar(training) == 0 else "it may be in training mode, which is random"
-        if _is_declared_random(schema):
+        if is_declared_random(schema):
             return "ONNX declares it non-deterministic"
         if any(all(not text.startswith("tensor(") for text in output.types) for output in schema.outputs):
             return "its output is a sequence or an optional, not a tensor"

@@ -12,9 +12,10 @@ from onnxsmith.config import Config, Level
 from onnxsmith.errors import ModelError, RuntimeFailure, TensorError
 from onnxsmith.graph_analysis.node_counter import NodeCounter
 from onnxsmith.graph_optimizer.agreement import Agreement, compare_outputs
-from onnxsmith.graph_optimizer.constant_folder import ConstantFolder, random_operators
+from onnxsmith.graph_optimizer.constant_folder import ConstantFolder
 from onnxsmith.graph_optimizer.fusion_analyzer import FusionAnalyzer
 from onnxsmith.graph_optimizer.interface import compare_interfaces
+from onnxsmith.graph_optimizer.operators import random_operators
 from onnxsmith.graph_optimizer.optimization_report import ORIGINAL, LevelResult, OptimizationReport, log_report
 from onnxsmith.graph_optimizer.ort_warnings import file_warnings, plain_warnings
 from onnxsmith.inference_engine.execution_providers import ExecutionProviderSelector
@@ -183,7 +184,8 @@ class OptimizationPipeline:
         try:
             first, second = self._run(file, [feeds, feeds])
         except RuntimeFailure as error:
-            reason = f"the original does not run on these inputs: {error.message}"
+            hint = f" {error.hint}" if error.hint is not None else ""
+            reason = f"the original does not run on these inputs: {error.message}{hint}"
         else:
             if compare_outputs(first, second).agree:
                 outputs = first
@@ -234,7 +236,7 @@ class OptimizationPipeline:
                 interface_refined=refined,
                 agreement=agreement,
                 loads_again=loads,
-                warnings=(*file_warnings(level, op_counts), *plain_warnings(answer.log)),
+                warnings=(*file_warnings(level, written), *plain_warnings(answer.log)),
             )
 
     def _check(self, original: _Original, staged: Path) -> tuple[bool, Agreement]:

@@ -112,11 +112,12 @@ def log_report(report: OptimizationReport) -> None:
     for level, operators in report.fusion.fused_operators.items():
         if operators:
             lines.append(f"  new at {level}: " + ", ".join(f"{op} ×{count}" for op, count in operators.items()))
-    remarks = [
-        f"  {result.level}: {remark}"
-        for result in report.levels
-        for remark in (*result.interface_differences, result.agreement.reason, *result.warnings)
-        if remark is not None
-    ]
-    lines += ["", "Remarks:", *remarks, *(f"  {note}" for note in report.notes)] if remarks or report.notes else []
+    remarks: dict[str, list[str]] = {}
+    for result in report.levels:
+        for remark in (*result.interface_differences, result.agreement.reason, *result.warnings):
+            if remark is not None:
+                remarks.setdefault(remark, []).append(result.level)
+    if remarks or report.notes:
+        lines += ["", "Remarks:", *(f"  {', '.join(levels)}: {remark}" for remark, levels in remarks.items())]
+        lines += [f"  {note}" for note in report.notes]
     logger.info("%s", "\n".join(lines))

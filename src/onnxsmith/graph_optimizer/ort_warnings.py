@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from onnxsmith.config import Level
+from onnxsmith.graph_optimizer.operators import runtime_operators
+from onnxsmith.model import Model
 
 _LINE = re.compile(r"\[W:onnxruntime:[^\]]*\] (.*?)(?:\x1b\[m)?\s*$", re.MULTILINE)
 _MOST = 10
@@ -42,10 +44,10 @@ def _in_plain_words(text: str) -> str:
     return text
 
 
-def file_warnings(level: Level, op_counts: dict[str, int]) -> tuple[str, ...]:
+def file_warnings(level: Level, written: Model) -> tuple[str, ...]:
     """What ties a file that ONNX Runtime wrote to this runtime or this machine."""
-    layout = sum(count for op, count in op_counts.items() if op.startswith("com.microsoft.nchwc::"))
-    own = sum(count for op, count in op_counts.items() if op.startswith("com.microsoft::"))
+    layout = sum(node.domain == "com.microsoft.nchwc" for node in written.nodes())
+    own = runtime_operators(written)
     warnings = []
     if layout:
         warnings.append(
@@ -57,6 +59,6 @@ def file_warnings(level: Level, op_counts: dict[str, int]) -> tuple[str, ...]:
             "ONNX Runtime says to use a file of this level in the same environment only, although no node of this one "
             "is in a layout of the CPU's"
         )
-    if layout or own:
-        warnings.append(f"{layout + own} nodes are ONNX Runtime's own operators: no other runtime can load this file")
+    if own:
+        warnings.append(f"{own} nodes are ONNX Runtime's own operators: no other runtime can load this file")
     return tuple(warnings)
