@@ -58,7 +58,7 @@ def test_files_that_are_missing_or_broken(tmp_path, name):
 def test_unknown_names_and_values_that_are_nothing():
     with pytest.raises(TensorError, match=r"no input 'images'. Did you mean 'image'\?"):
         read("images=1")
-    with pytest.raises(TensorError, match="neither a .npy file, nor an image, nor JSON"):
+    with pytest.raises(TensorError, match=r"neither a \.npy file, nor an image, nor JSON"):
         read("rate=fast")
 
 

@@ -106,7 +106,7 @@ def test_a_provider_that_is_not_there_is_left_out_with_the_reason(write_model):
 
 
 def test_top_classes_are_shown_for_an_image_classifier(write_model):
-    text = "g (float[n, 3, 2, 2] image) => (float[n, k] logits) <int64[2] shape = {0, 12}> { logits = Reshape(image, shape) }"
+    text = "g (float[n, 3, 2, 2] image) => (float[n, k] y) <int64[2] shape = {0, 12}> { y = Reshape(image, shape) }"
     image = np.zeros((1, 3, 2, 2), np.float32)
     image[0, 1, 0, 1] = 9
     (row,) = infer(write_model(text), {"image": image}).report.top_classes

@@ -133,7 +133,7 @@ def pytorch(
 
 def _shape(text: str) -> list[int]:
     try:
-        return [int(part) for part in text.replace("x", ",").split(",") if part.strip()]
+        return [int(part) for part in text.split(",")]
     except ValueError:
         raise typer.BadParameter(
             f"--input-shape {text}: write whole numbers with commas, for example 1,3,224,224"
