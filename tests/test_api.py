@@ -43,9 +43,9 @@ print(onnxsmith.optimize({str(path)!r}, {str(tmp_path / "o.onnx")!r}, level="ORT
 print(onnxsmith.infer({str(path)!r}, dims={{"b": 2}}).outputs["y"].shape)
 print(len(onnxsmith.benchmark({str(path)!r}, batch_sizes=[1], runs=3).results))
 print(onnxsmith.profile({str(path)!r}, runs=2).runs)
-for call, arguments in ((onnxsmith.run, ()), (onnxsmith.export_pytorch, (None, "x")), (onnxsmith.export_sklearn, (None, "x"))):
+for call in (onnxsmith.run, onnxsmith.export_pytorch, onnxsmith.export_sklearn):
     try:
-        call(*arguments)
+        call(*(() if call is onnxsmith.run else (None, "x.onnx")))
     except onnxsmith.UserError as error:
         print(type(error).__name__, "pip install" in error.hint)
 """
