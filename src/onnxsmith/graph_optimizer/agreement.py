@@ -93,8 +93,10 @@ def _compare_arrays(
         different = int((expected != got).sum())
         return (math.inf, None, f"{different} of {expected.size} elements differ") if different else (0.0, None, None)
     if expected.dtype.kind in "iu":
-        error = float(np.abs(expected.astype(object) - got.astype(object)).max()) if expected.size else 0.0
-        return (math.inf, error, f"integers differ by up to {error:g}") if error else (0.0, 0.0, None)
+        if np.array_equal(expected, got):
+            return 0.0, 0.0, None
+        error = float(np.abs(expected.astype(object) - got.astype(object)).max())  # Python's integers do not wrap
+        return math.inf, error, f"integers differ by up to {error:g}"
     wide = np.complex128 if expected.dtype.kind == "c" else np.float64
     left, right = expected.astype(wide), got.astype(wide)
     finite = np.isfinite(left)

@@ -51,8 +51,8 @@ def file_warnings(level: Level, written: Model) -> tuple[str, ...]:
     warnings = []
     if layout:
         warnings.append(
-            f"{layout} nodes are in the blocked NCHWc layout of this machine's CPU: ONNX Runtime says to use this file "
-            "in the same environment only"
+            f"nodes in the blocked NCHWc layout of this machine's CPU: {layout}; ONNX Runtime says to use this file in "
+            "the same environment only"
         )
     elif level == "ORT_ENABLE_ALL":
         warnings.append(
@@ -60,5 +60,5 @@ def file_warnings(level: Level, written: Model) -> tuple[str, ...]:
             "is in a layout of the CPU's"
         )
     if own:
-        warnings.append(f"{own} nodes are ONNX Runtime's own operators: no other runtime can load this file")
+        warnings.append(f"nodes of ONNX Runtime's own operators: {own}; no other runtime can load this file")
     return tuple(warnings)
