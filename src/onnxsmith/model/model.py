@@ -13,20 +13,18 @@ import google.protobuf.message
 import onnx
 import onnx_ir as ir
 
-from onnxsmith.errors import InvalidModelError, ModelFileError, OutputError
-from onnxsmith.model.external_data import check_external_data
+from onnxsmith.errors import ExternalDataError, InvalidModelError, OutputError
+from onnxsmith.model.carried import attach, carried_types, pack, unpack
+from onnxsmith.model.external_data import check_tensor_data
+from onnxsmith.model.messages import all_tensors
+from onnxsmith.model.model_file import PROTOBUF_LIMIT, parse
 from onnxsmith.model.saving import staged_folder
 from onnxsmith.model.specs import TensorSpec, spec_of
+from onnxsmith.model.weights import bind_external, embedded_bytes, external_tensors, leave_out, move_in, move_out
 from onnxsmith.records import Progress, no_progress
-
-PROTOBUF_LIMIT = 2**31 - 1
-"""The most bytes one protobuf message can have; a larger model needs external data."""
 
 _EMBED_LIMIT = 1 << 30
 """Weights above this many bytes are saved as external data."""
-
-_EXTERNAL_THRESHOLD = 1024
-"""Tensors above this many bytes go to the external file, where there is one."""
 
 _CHUNK = 1 << 22
 
@@ -49,12 +47,10 @@ class Model:
         *,
         path: Path | None = None,
         external_files: tuple[Path, ...] = (),
-        opaque_types: dict[str, bytes] | None = None,
     ) -> None:
         self.ir = model
         self.path = path
         self.external_files = external_files
-        self._opaque_types = opaque_types or {}
 
     @classmethod
     def load(cls, path: str | Path) -> Model:
@@ -66,11 +62,14 @@ class Model:
         Raises:
             ModelFileError: The file is missing, empty, unreadable, over 2 GB, or not ONNX.
             ExternalDataError: External data is missing, too short, or outside the model's folder.
-            InvalidModelError: The graph in the file cannot be read.
+            InvalidModelError: The graph in the file cannot be read, or a tensor's data is not of its size.
         """
         path = Path(path)
-        proto = _parse(path)
-        external = check_external_data(proto, path)
+        proto = parse(path)
+        try:
+            external = check_tensor_data(proto, path)
+        except UnicodeDecodeError:
+            raise _not_utf8(path) from None
         return cls.from_proto(proto, path=path, external_files=external)
 
     @classmethod
@@ -82,31 +81,37 @@ class Model:
         Raises:
             InvalidModelError: The graph in it cannot be read.
         """
-        opaque = _take_map_types(proto)
+        folder = path.absolute().parent if path is not None else None
         try:
+            carried = pack(proto, folder)
             model = ir.from_proto(proto)
+            for tensor in all_tensors(proto):
+                # onnx-ir has read them, and would write them twice.
+                tensor.ClearField("metadata_props")
+        except UnicodeDecodeError:
+            raise _not_utf8(path) from None
         except (ir.serde.SerdeError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise InvalidModelError(f"{path or 'the model'}: the graph cannot be read: {_root_cause(error)}") from error
-        if path is not None:
-            folder = path.absolute().parent
-            for graph in (model.graph, *(function.graph for function in model.functions.values())):
-                ir.external_data.set_base_dir(graph, folder)
-        return cls(model, path=path, external_files=external_files, opaque_types=opaque)
+        attach(model, carried)
+        if folder is not None:
+            bind_external(model, folder, external_files)
+        return cls(model, path=path, external_files=external_files)
 
     def to_proto(self) -> onnx.ModelProto:
         """The model as protobuf; external tensors stay references.
 
         Raises:
-            InvalidModelError: It has more than 2 GB of embedded weights.
+            InvalidModelError: It cannot be serialised.
         """
+        return self._message(self.ir)
+
+    def _message(self, model: ir.Model) -> onnx.ModelProto:
         try:
-            proto = ir.to_proto(self.ir)
+            message = ir.to_proto(model)
         except (ir.serde.SerdeError, google.protobuf.message.Error) as error:
             raise InvalidModelError(f"{self.name}: cannot be serialised: {_root_cause(error)}") from error
-        for info in _value_infos(proto.graph):
-            if info.name in self._opaque_types:
-                info.type.ParseFromString(self._opaque_types[info.name])
-        return proto
+        unpack(message, model)
+        return message
 
     @property
     def name(self) -> str:
@@ -126,13 +131,14 @@ class Model:
         return tuple(self._spec(value) for value in self.ir.graph.outputs)
 
     def _spec(self, value: ir.Value) -> TensorSpec:
-        stored = self._opaque_types.get(value.name or "")
+        stored = carried_types(self.ir).get(value.name or "")
         return spec_of(value, onnx.TypeProto.FromString(stored) if stored is not None else None)
 
     @property
     def opset(self) -> int:
         """The version of the default operator domain, or 0 where it is not imported."""
-        return self.ir.opset_imports.get("", 0)
+        imports = self.ir.opset_imports
+        return imports.get("", imports.get("ai.onnx", 0))
 
     def graphs(self) -> Iterator[tuple[str, ir.Graph]]:
         """The main graph and every subgraph in it, each with where it stands: "", then "if_1/then_branch"."""
@@ -146,27 +152,39 @@ class Model:
     @cached_property
     def size_bytes(self) -> int:
         """Bytes on disk, external data included; the serialised size where there is no file."""
-        if self.path is None:
-            return self.to_proto().ByteSize()
-        return sum(file.stat().st_size for file in (self.path, *self.external_files))
+        if self.path is not None:
+            return sum(file.stat().st_size for file in (self.path, *self.external_files))
+        frame, tensors = leave_out(self.ir)
+        return self._message(frame).ByteSize() + sum(tensor.nbytes for tensor in tensors)
 
     def digest(self, progress: Progress = no_progress) -> str:
         """SHA-256 over the model's file and then each external file, in the order of their names.
 
-        A model without a file is hashed as it serialises.
+        A model without a file is hashed as it serialises, its weights after the rest.
         """
         digest = hashlib.sha256()
-        if self.path is None:
-            digest.update(self.to_proto().SerializeToString(deterministic=True))
-            return digest.hexdigest()
         done = 0
+        for chunk in self._contents():
+            digest.update(chunk)
+            done += len(chunk)
+            progress("hashing", done, self.size_bytes)
+        return digest.hexdigest()
+
+    def _contents(self) -> Iterator[bytes]:
+        if self.path is None:
+            frame, tensors = leave_out(self.ir)
+            yield self._message(frame).SerializeToString(deterministic=True)
+            for tensor in tensors:
+                yield tensor.tobytes()
+            return
         for file in (self.path, *self.external_files):
             with file.open("rb") as stream:
                 while chunk := stream.read(_CHUNK):
-                    digest.update(chunk)
-                    done += len(chunk)
-                    progress("hashing", done, self.size_bytes)
-        return digest.hexdigest()
+                    yield chunk
+
+    def frame(self) -> onnx.ModelProto:
+        """The model as protobuf, its large tensors references to nothing: what a check of the graph needs."""
+        return self._message(leave_out(self.ir)[0])
 
     def save(self, path: str | Path, *, external_data: bool | None = None) -> Path:
         """Saves the model: all of it or nothing, and never over the file it was loaded from.
@@ -181,29 +199,33 @@ class Model:
 
         Raises:
             OutputError: It would overwrite its own input, or cannot be written.
+            ExternalDataError: A file with its weights is no longer there.
             InvalidModelError: The weights do not fit in one file.
         """
         path = Path(path)
         self.forbid_overwrite(path)
+        self._require_sources()
+        embedded = embedded_bytes(self.ir)
+        external = sum(tensor.nbytes for tensor in external_tensors(self.ir))
         if external_data is None:
-            external_data = bool(self.external_files) or self._embedded_bytes() > _EMBED_LIMIT
+            external_data = external > 0 or embedded > _EMBED_LIMIT
+        if not external_data and embedded + external > PROTOBUF_LIMIT:
+            raise _too_large(path)
         with staged_folder(path.absolute().parent) as staging:
-            if external_data and not self._opaque_types:
-                ir.save(
-                    self.ir,
-                    staging / path.name,
-                    external_data=f"{path.name}.data",
-                    size_threshold_bytes=_EXTERNAL_THRESHOLD,
-                )
-            else:
-                proto = self.to_proto()
-                try:
-                    (staging / path.name).write_bytes(proto.SerializeToString())
-                except (ValueError, google.protobuf.message.EncodeError):
-                    raise InvalidModelError(
-                        f"{path}: the weights are over 2 GB and do not fit in one file.", "Save them as external data."
-                    ) from None
+            model = move_out(self.ir, staging, f"{path.name}.data") if external_data else move_in(self.ir)
+            try:
+                data = self._message(model).SerializeToString()
+            except (ValueError, google.protobuf.message.EncodeError):
+                raise _too_large(path) from None
+            (staging / path.name).write_bytes(data)
         return path
+
+    def _require_sources(self) -> None:
+        for tensor in external_tensors(self.ir):
+            if not Path(tensor.path).is_file():
+                raise ExternalDataError(
+                    f"{self.name}: the weights of '{tensor.name}' were in '{tensor.path}', which is no longer there."
+                )
 
     @contextmanager
     def on_disk(self) -> Iterator[Path]:
@@ -222,22 +244,13 @@ class Model:
         """
         if path.is_dir():
             raise OutputError(f"{path}: is a folder; name a file in it.")
-        if self.path is None:
-            return
-        sources = [file.resolve() for file in (self.path, *self.external_files)]
+        own = [] if self.path is None else [self.path]
+        sources = {*own, *self.external_files, *(Path(tensor.path) for tensor in external_tensors(self.ir))}
         for target in (path, path.with_name(f"{path.name}.data")):
-            if target.resolve() in sources:
+            if target.exists() and any(source.exists() and target.samefile(source) for source in sources):
                 raise OutputError(
                     f"{target}: is the input itself, and the input is never overwritten.", "Name another file."
                 )
-
-    def _embedded_bytes(self) -> int:
-        return sum(
-            value.const_value.nbytes
-            for _, graph in self.graphs()
-            for value in graph.initializers.values()
-            if value.const_value is not None
-        )
 
 
 def _walk_graphs(graph: ir.Graph, place: str) -> Iterator[tuple[str, ir.Graph]]:
@@ -250,68 +263,18 @@ def _walk_graphs(graph: ir.Graph, place: str) -> Iterator[tuple[str, ir.Graph]]:
             if attribute.type == ir.AttributeType.GRAPH:
                 yield from _walk_graphs(attribute.as_graph(), inside)
             elif attribute.type == ir.AttributeType.GRAPHS:
-                for subgraph in attribute.as_graphs():
-                    yield from _walk_graphs(subgraph, inside)
+                for number, subgraph in enumerate(attribute.as_graphs()):
+                    yield from _walk_graphs(subgraph, f"{inside}_{number}")
 
 
-def _parse(path: Path) -> onnx.ModelProto:
-    try:
-        size = path.stat().st_size
-        if path.is_dir():
-            raise ModelFileError(f"{path}: is a folder, not an ONNX file.")
-        if size == 0:
-            raise ModelFileError(f"{path}: is empty.", "The export or the download failed; make it again.")
-        if size > PROTOBUF_LIMIT:
-            raise ModelFileError(
-                f"{path}: has {size:,} bytes; one ONNX file can have 2 GB at most.",
-                "A model this large keeps its weights as external data; export it again that way.",
-            )
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise ModelFileError(f"{path}: there is no such file.") from None
-    except OSError as error:
-        raise ModelFileError(f"{path}: cannot be read: {error.strerror}.") from None
-    try:
-        proto = onnx.ModelProto.FromString(data)
-    except google.protobuf.message.DecodeError:
-        raise ModelFileError(
-            f"{path}: is not an ONNX model, or it is cut off.", _looks_like(data) or "Check that it was copied whole."
-        ) from None
-    if not proto.HasField("graph"):
-        raise ModelFileError(f"{path}: is not an ONNX model: there is no graph in it.", _looks_like(data))
-    return proto
+def _not_utf8(path: Path | None) -> InvalidModelError:
+    return InvalidModelError(f"{path or 'the model'}: has names that are not UTF-8.", "The file is damaged.")
 
 
-def _looks_like(data: bytes) -> str | None:
-    kinds = {
-        b"\x89PNG": "a PNG image",
-        b"\xff\xd8\xff": "a JPEG image",
-        b"PK\x03\x04": "a zip archive (a PyTorch checkpoint, perhaps)",
-        b"\x80\x04": "a pickle",
-        b"\x80\x05": "a pickle",
-        b"version https://git-lfs": "a Git LFS pointer: run `git lfs pull`",
-        b"<": "HTML or XML (a failed download, perhaps)",
-    }
-    return next((f"It looks like {kind}." for start, kind in kinds.items() if data.startswith(start)), None)
-
-
-def _value_infos(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:
-    yield from graph.input
-    yield from graph.output
-    yield from graph.value_info
-
-
-def _take_map_types(proto: onnx.ModelProto) -> dict[str, bytes]:
-    """Takes the map types out of a model, since onnx-ir has none; `to_proto` puts them back."""
-    taken = {}
-    for info in _value_infos(proto.graph):
-        inner = info.type
-        while inner.HasField("sequence_type") or inner.HasField("optional_type"):
-            inner = (inner.sequence_type if inner.HasField("sequence_type") else inner.optional_type).elem_type
-        if inner.HasField("map_type"):
-            taken[info.name] = info.type.SerializeToString()
-            info.ClearField("type")
-    return taken
+def _too_large(path: Path) -> InvalidModelError:
+    return InvalidModelError(
+        f"{path}: the weights are over 2 GB and do not fit in one file.", "Save them as external data."
+    )
 
 
 def _root_cause(error: BaseException) -> str:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import math
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,13 +14,16 @@ import onnx_ir as ir
 
 from onnxsmith.config import LimitsConfig
 from onnxsmith.errors import InvalidModelError
-from onnxsmith.model.external_data import all_tensors
+from onnxsmith.model.external_data import embed
+from onnxsmith.model.messages import all_graphs, dense_tensors, sparse_parts
 from onnxsmith.model.model import Model
-from onnxsmith.model.specs import Dim, clean_dim, dtype_name, shape_dims
+from onnxsmith.model.specs import Dim, clean_dim, dtype_name, format_shape, shape_dims
 from onnxsmith.process import run_supervised
 from onnxsmith.records import Progress, no_progress
 
-_BIG_TENSOR_BYTES = 1024
+_SMALL_TENSOR_ELEMENTS = 1024
+_WEIGHTS = "weights"
+_TENSOR_TYPES = ("tensor_type", "sparse_tensor_type")
 _ORT_DOMAIN = "com.microsoft"
 
 RawDims = tuple[Dim, ...]
@@ -52,7 +59,7 @@ def analyse_native(model: Model, limits: LimitsConfig | None = None) -> NativeAn
         ChildTimeoutError: It took too long.
         ChildMemoryError: It took too much memory.
     """
-    source = model.path if model.path is not None else model.to_proto().SerializeToString()
+    source = model.path if model.path is not None else model.frame().SerializeToString()
     answer = run_supervised(
         "onnxsmith.model.native:_check_and_infer",
         source,
@@ -67,10 +74,7 @@ def analyse_native(model: Model, limits: LimitsConfig | None = None) -> NativeAn
 
 def _merge(model: Model, inferred: list[RawTypes], inference_error: str | None) -> NativeAnalysis:
     shapes, dtypes, declared, conflicts = [], [], [], []
-    empty: list[RawTypes] = [{}] * 1
-    graphs = list(model.graphs())
-    for index, (_, graph) in enumerate(graphs):
-        said = inferred[index] if index < len(inferred) else empty[0]
+    for index, (_, graph) in enumerate(model.graphs()):
         graph_declared: dict[str, RawDims] = {}
         graph_dtypes: dict[str, str] = {}
         for value in _values(graph):
@@ -81,13 +85,15 @@ def _merge(model: Model, inferred: list[RawTypes], inference_error: str | None) 
                 if value.dtype is not None:
                     graph_dtypes[value.name] = dtype_name(value.dtype)
         graph_shapes = dict(graph_declared)
-        for name, (elem_type, inferred_dims) in said.items():
+        for name, (elem_type, inferred_dims) in (inferred[index] if index < len(inferred) else {}).items():
             graph_dtypes[name] = dtype_name(elem_type)
             if inferred_dims is not None:
                 before = graph_declared.get(name)
                 if before is not None and _contradict(before, inferred_dims):
-                    conflicts.append(f"'{name}' is declared {list(before)} and inferred {list(inferred_dims)}")
-                graph_shapes[name] = inferred_dims
+                    conflicts.append(
+                        f"'{name}' is declared {format_shape(before)} and inferred {format_shape(inferred_dims)}"
+                    )
+                graph_shapes[name] = _combine(before, inferred_dims)
         shapes.append(graph_shapes)
         dtypes.append(graph_dtypes)
         declared.append(graph_declared)
@@ -104,41 +110,115 @@ def _contradict(declared: RawDims, inferred: RawDims) -> bool:
     return any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(declared, inferred, strict=True))
 
 
+def _combine(declared: RawDims | None, inferred: RawDims) -> RawDims:
+    """What inference found, and a dimension's declared size or name where it found none."""
+    if declared is None or _contradict(declared, inferred):
+        return inferred
+    return tuple(
+        dim if isinstance(dim, int) or known is None else known for known, dim in zip(declared, inferred, strict=True)
+    )
+
+
 def _check_and_infer(
     source: Path | bytes, *, progress: Progress = no_progress
 ) -> tuple[str | None, str | None, list[RawTypes]]:
     """Runs in the child. Returns the checker's complaint, inference's complaint, and the types of each graph."""
-    if isinstance(source, bytes):
-        proto = onnx.ModelProto.FromString(source)
-    else:
-        proto = onnx.load(str(source), load_external_data=False)
-    hidden = _hide_ort_operators(proto)
+    proto = onnx.ModelProto.FromString(source if isinstance(source, bytes) else source.read_bytes())
+    _leave_weights_out(proto, source.absolute().parent if isinstance(source, Path) else None)
+    _hide_ort_operators(proto)
     try:
-        # The checker looks for external files only where it is given a path.
-        onnx.checker.check_model(str(source) if isinstance(source, Path) and not hidden else proto)
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            # The checker wants to see a file behind each reference, and looks for it here.
+            Path(_WEIGHTS).touch()
+            onnx.checker.check_model(_with_every_shape(proto))
     except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
         return _first_lines(str(error)), None, []
-    _drop_big_tensors(proto)
     try:
-        proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+        inferred = _infer(proto)
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
         return None, _first_lines(str(error)), []
     tables: list[RawTypes] = []
-    _collect(proto.graph, tables)
+    _collect(inferred.graph, tables)
     return None, None, tables
 
 
-def _hide_ort_operators(proto: onnx.ModelProto) -> bool:
+def _with_every_shape(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy in which no input or output lacks a shape, which runtimes do not ask for and the checker does."""
+    checked = onnx.ModelProto()
+    checked.CopyFrom(proto)
+    for graph in all_graphs(checked):
+        for info in (*graph.input, *graph.output):
+            kind = info.type.WhichOneof("value")
+            if kind in _TENSOR_TYPES:
+                getattr(info.type, kind).shape.SetInParent()
+    return checked
+
+
+def _leave_weights_out(proto: onnx.ModelProto, folder: Path | None) -> None:
+    """Makes large tensors references to nothing, and takes in small ones, which shape inference may need.
+
+    Neither the checker nor shape inference looks into weights, whose sizes have been checked, and both copy the model.
+    """
+    for tensor in sparse_parts(proto):
+        if folder is not None and tensor.data_location == onnx.TensorProto.EXTERNAL:
+            embed(tensor, folder)
+    for tensor in dense_tensors(proto):
+        external = tensor.data_location == onnx.TensorProto.EXTERNAL
+        small = math.prod(tensor.dims) <= _SMALL_TENSOR_ELEMENTS
+        if external and small and folder is not None:
+            embed(tensor, folder)
+        elif external or (not small and tensor.HasField("raw_data")):
+            tensor.ClearField("raw_data")
+            tensor.ClearField("external_data")
+            tensor.data_location = onnx.TensorProto.EXTERNAL
+            tensor.external_data.add(key="location", value=_WEIGHTS)
+
+
+def _infer(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Infers shapes from the inputs alone, since inference believes what is declared, and declarations can be wrong.
+
+    What cannot be inferred so, behind an operator without a schema, is taken from the declarations.
+    """
+    blind = onnx.ModelProto()
+    blind.CopyFrom(proto)
+    declared = [_forget_shapes(graph) for graph in all_graphs(blind)]
+    inferred = onnx.shape_inference.infer_shapes(blind, data_prop=True)
+    helped = False
+    for graph, known, result in zip(all_graphs(blind), declared, all_graphs(inferred), strict=True):
+        found = {info.name for info in (*result.value_info, *result.output) if _has_shape(info.type)}
+        lacking = {info.name: info for info in known if info.name not in found}
+        for info in (*graph.value_info, *graph.output):
+            if info.name in lacking:
+                info.CopyFrom(lacking[info.name])
+                helped = True
+    return onnx.shape_inference.infer_shapes(blind, data_prop=True) if helped else inferred
+
+
+def _forget_shapes(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """Takes the declared shapes out of a graph, and returns what was declared."""
+    declared = []
+    for info in (*graph.value_info, *graph.output):
+        if _has_shape(info.type):
+            declared.append(copy.deepcopy(info))
+            getattr(info.type, info.type.WhichOneof("value")).ClearField("shape")
+    return declared
+
+
+def _has_shape(proto: onnx.TypeProto) -> bool:
+    kind = proto.WhichOneof("value")
+    return kind in _TENSOR_TYPES and bool(getattr(proto, kind).HasField("shape"))
+
+
+def _hide_ort_operators(proto: onnx.ModelProto) -> None:
     """Moves operators that ONNX Runtime alone defines in the default domain to its own, where the checker lets them be.
 
     Its optimiser writes such nodes (LayerNormalization below opset 17, SimplifiedLayerNormalization).
     """
     version = next((entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx")), 1)
     if proto.functions or not _hide_in(proto.graph, version):
-        return False
+        return
     if all(entry.domain != _ORT_DOMAIN for entry in proto.opset_import):
         proto.opset_import.add(domain=_ORT_DOMAIN, version=1)
-    return True
 
 
 _ORT_DEFAULT_DOMAIN_OPERATORS = frozenset(
@@ -170,23 +250,13 @@ def _has_schema(op_type: str, version: int) -> bool:
     return True
 
 
-def _drop_big_tensors(proto: onnx.ModelProto) -> None:
-    """Drops the data of big tensors: shape inference needs their shapes only, and it copies the model."""
-    for tensor in all_tensors(proto):
-        if len(tensor.raw_data) > _BIG_TENSOR_BYTES:
-            tensor.ClearField("raw_data")
-        for name in ("float_data", "double_data", "string_data"):
-            if len(getattr(tensor, name)) > _BIG_TENSOR_BYTES:
-                tensor.ClearField(name)
-
-
 def _collect(graph: onnx.GraphProto, tables: list[RawTypes]) -> None:
     """One table a graph, in the order of `Model.graphs()`."""
     table: RawTypes = {}
     tables.append(table)
     for info in (*graph.input, *graph.output, *graph.value_info):
         kind = info.type.WhichOneof("value")
-        if kind in ("tensor_type", "sparse_tensor_type"):
+        if kind in _TENSOR_TYPES:
             tensor = getattr(info.type, kind)
             dims = None
             if tensor.HasField("shape"):

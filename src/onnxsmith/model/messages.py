@@ -1,0 +1,79 @@
+"""Walks over protobuf messages: every graph, attribute and tensor of a model, wherever it hides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import onnx
+
+
+def all_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    """The main graph, and every graph in nodes, functions and training information."""
+    stack = [model.graph]
+    for training in model.training_info:
+        stack += [training.initialization, training.algorithm]
+    stack += _inner_graphs(_function_attributes(model))
+    while stack:
+        graph = stack.pop()
+        yield graph
+        stack += _inner_graphs(attribute for node in graph.node for attribute in node.attribute)
+
+
+def all_attributes(model: onnx.ModelProto) -> Iterator[onnx.AttributeProto]:
+    """The attributes of every node, and the defaults of every function."""
+    yield from _function_attributes(model)
+    for graph in all_graphs(model):
+        for node in graph.node:
+            yield from node.attribute
+
+
+def all_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Every tensor: initializers, attributes, and the values and indices of sparse ones."""
+    yield from dense_tensors(model)
+    yield from sparse_parts(model)
+
+
+def dense_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Every initializer and every tensor in an attribute."""
+    for graph in all_graphs(model):
+        yield from graph.initializer
+    for attribute in all_attributes(model):
+        if attribute.HasField("t"):
+            yield attribute.t
+        yield from attribute.tensors
+
+
+def sparse_parts(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """The values and the indices of every sparse tensor."""
+    for graph in all_graphs(model):
+        for sparse in graph.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+    for attribute in all_attributes(model):
+        if attribute.HasField("sparse_tensor"):
+            yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
+        for sparse in attribute.sparse_tensors:
+            yield from (sparse.values, sparse.indices)
+
+
+def value_infos(model: onnx.ModelProto) -> Iterator[onnx.ValueInfoProto]:
+    """What every graph says of its inputs, outputs and intermediate values, and every function."""
+    for graph in all_graphs(model):
+        yield from graph.input
+        yield from graph.output
+        yield from graph.value_info
+    for function in model.functions:
+        yield from function.value_info
+
+
+def _function_attributes(model: onnx.ModelProto) -> Iterator[onnx.AttributeProto]:
+    for function in model.functions:
+        yield from function.attribute_proto
+        for node in function.node:
+            yield from node.attribute
+
+
+def _inner_graphs(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.GraphProto]:
+    for attribute in attributes:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
