@@ -97,6 +97,7 @@ def optimize(
     output: str | Path,
     *,
     level: Level = "ORT_ENABLE_ALL",
+    feeds: Mapping[str, Any] | None = None,
     dims: Mapping[str, int] | None = None,
     config: Config | None = None,
     progress: Progress = no_progress,
@@ -107,6 +108,7 @@ def optimize(
         model: The model.
         output: Where the optimised model goes; never the input itself.
         level: The graph optimisation level.
+        feeds: Inputs for the comparison by name; what is not given is sampled.
         dims: Sizes of dynamic dimensions for the comparison; the saved model stays dynamic.
         config: `inference`, `limits`, `dims` and `seed` are used.
         progress: Told of the steps.
@@ -115,14 +117,15 @@ def optimize(
         RuntimeFailure: ONNX Runtime refuses the model.
         OutputError: The output is the input, or cannot be written.
     """
-    config = override(config or Config(), _dims(dims))
-    return OptimizationPipeline(config).optimize(load(model), Path(output), level, progress=progress)
+    pipeline = OptimizationPipeline(config)
+    return pipeline.optimize(load(model), output, level, feeds=feeds, dims=dims, progress=progress)
 
 
 def optimize_levels(
     model: ModelLike,
     folder: str | Path,
     *,
+    feeds: Mapping[str, Any] | None = None,
     dims: Mapping[str, int] | None = None,
     config: Config | None = None,
     progress: Progress = no_progress,
@@ -132,6 +135,7 @@ def optimize_levels(
     Args:
         model: The model.
         folder: Where they go.
+        feeds: Inputs for the comparison by name; what is not given is sampled.
         dims: Sizes of dynamic dimensions for the comparison.
         config: `optimization`, `inference`, `limits`, `dims` and `seed` are used.
         progress: Told of the steps.
@@ -140,8 +144,7 @@ def optimize_levels(
         RuntimeFailure: ONNX Runtime refuses the model.
         OutputError: The folder cannot be written.
     """
-    config = override(config or Config(), _dims(dims))
-    return OptimizationPipeline(config).run(load(model), Path(folder), progress=progress)
+    return OptimizationPipeline(config).run(load(model), folder, feeds=feeds, dims=dims, progress=progress)
 
 
 def infer(
@@ -326,10 +329,6 @@ def run(config: Config | None = None, *, progress: Progress = no_progress) -> Li
         OnnxsmithError: Whatever a stage raises.
     """
     return run_lifecycle(config or Config(), progress=progress)
-
-
-def _dims(dims: Mapping[str, int] | None) -> dict[str, Any]:
-    return {f"dims.{name}": size for name, size in (dims or {}).items()}
 
 
 def _inference(providers: Sequence[str] | None, level: Level | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from onnxsmith.cli.common import (
     ConfigOption,
     DimOption,
     FormatOption,
+    InputOption,
     Level,
     ModelArgument,
     OutputFormat,
@@ -42,6 +43,7 @@ def optimize(
             "--output-dir", metavar="FOLDER", help="Save every level here, as optimized_ORT_*.onnx, and compare."
         ),
     ] = None,
+    inputs: InputOption = None,
     dims: DimOption = None,
     config: ConfigOption = None,
     assignments: SetOption = None,
@@ -64,12 +66,12 @@ def optimize(
         title="optimising",
     ) as run:
         from onnxsmith import api
+        from onnxsmith.inference_engine.input_files import read_inputs
 
-        sizes = parse_dims(dims)
+        loaded = api.load(model)
+        check = {"feeds": read_inputs(inputs or [], loaded.inputs, run.config.inference), "dims": parse_dims(dims)}
         if output is not None:
-            result = api.optimize(
-                model, output, level=level.value, dims=sizes, config=run.config, progress=run.progress
-            )
+            result = api.optimize(loaded, output, level=level.value, **check, config=run.config, progress=run.progress)
 
             def rendered() -> list[RenderableType]:
                 from onnxsmith.cli.render import render_level
@@ -78,7 +80,7 @@ def optimize(
 
             run.emit(result, rendered)
         elif output_dir is not None:
-            report = api.optimize_levels(model, output_dir, dims=sizes, config=run.config, progress=run.progress)
+            report = api.optimize_levels(loaded, output_dir, **check, config=run.config, progress=run.progress)
 
             def rendered_levels() -> list[RenderableType]:
                 from onnxsmith.cli.render import render_levels

@@ -70,6 +70,7 @@ class OptimizationPipeline:
         folder: str | Path,
         *,
         feeds: Mapping[str, Any] | None = None,
+        dims: Mapping[str, int] | None = None,
         progress: Progress = no_progress,
     ) -> OptimizationReport:
         """Saves the model at each level of the configuration, and compares and logs what the levels did.
@@ -81,12 +82,13 @@ class OptimizationPipeline:
             model: The model.
             folder: Where the files go.
             feeds: Inputs for the check by name; what is not given is sampled.
+            dims: Sizes of dynamic dimensions for the check; the saved model stays dynamic.
             progress: Told of the steps.
 
         Raises:
             InvalidModelError: The model is invalid.
             RuntimeFailure: Every level failed: ONNX Runtime refuses the model (it lacks a custom operator, say).
-            TensorError: One of `feeds` does not fit.
+            TensorError: One of `feeds` or `dims` does not fit.
             OutputError: A file would overwrite the model itself, or cannot be written.
         """
         folder = Path(folder)
@@ -101,7 +103,7 @@ class OptimizationPipeline:
         failures: dict[str, RuntimeFailure] = {}
         with model.on_disk() as file:
             progress("running the original", 1, total)
-            original = self._prepare(model, file, feeds)
+            original = self._prepare(model, file, feeds, dims)
             for number, (level, target) in enumerate(targets.items()):
                 progress(level, number + 2, total)
                 try:
@@ -135,6 +137,7 @@ class OptimizationPipeline:
         level: Level = "ORT_ENABLE_ALL",
         *,
         feeds: Mapping[str, Any] | None = None,
+        dims: Mapping[str, int] | None = None,
         progress: Progress = no_progress,
     ) -> LevelResult:
         """Saves the model at one level, and checks its outputs.
@@ -144,18 +147,19 @@ class OptimizationPipeline:
             path: The file to write.
             level: The level.
             feeds: Inputs for the check by name; what is not given is sampled.
+            dims: Sizes of dynamic dimensions for the check; the saved model stays dynamic.
             progress: Told of the steps.
 
         Raises:
             RuntimeFailure: ONNX Runtime refuses the model.
-            TensorError: One of `feeds` does not fit.
+            TensorError: One of `feeds` or `dims` does not fit.
             OutputError: The file is the model itself, or cannot be written.
         """
         path = Path(path)
         model.forbid_overwrite(path)
         with model.on_disk() as file:
             progress("running the original", 0, 2)
-            original = self._prepare(model, file, feeds)
+            original = self._prepare(model, file, feeds, dims)
             progress(level, 1, 2)
             result = self._save(original, path, level)
         progress("done", 2, 2)
@@ -168,15 +172,17 @@ class OptimizationPipeline:
             self.config.inference, selection, level=level, optimized_model_path=optimized_model_path
         )
 
-    def _prepare(self, model: Model, file: Path, given: Mapping[str, Any] | None) -> _Original:
+    def _prepare(
+        self, model: Model, file: Path, given: Mapping[str, Any] | None, dims: Mapping[str, int] | None
+    ) -> _Original:
         """Runs the model twice, unoptimised: what differs between two runs cannot be compared."""
         weights = file.with_name(f"{file.name}.data")
         size = file.stat().st_size + (weights.stat().st_size if weights.exists() else 0)
         external = bool(model.external_files) or size > _EMBED_LIMIT
         try:
-            feeds, _, notes = OrtInference(model, self.config).complete_feeds(given or {}, None)
+            feeds, _, notes = OrtInference(model, self.config).complete_feeds(given or {}, dims)
         except TensorError as error:
-            if given:
+            if given or dims:
                 raise
             return _Original(model, file, external, {}, None, f"no inputs could be made: {error.message}", ())
         reason: str | None = None
@@ -236,7 +242,7 @@ class OptimizationPipeline:
                 interface_refined=refined,
                 agreement=agreement,
                 loads_again=loads,
-                warnings=(*file_warnings(level, written), *plain_warnings(answer.log)),
+                warnings=(*file_warnings(written), *plain_warnings(answer.log)),
             )
 
     def _check(self, original: _Original, staged: Path) -> tuple[bool, Agreement]:

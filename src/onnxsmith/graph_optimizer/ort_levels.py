@@ -6,11 +6,10 @@ Nothing here imports onnx-ir, so that a child starts fast.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
-import onnxruntime as ort
-
-from onnxsmith.inference_engine.ort_session import SessionSettings, translate_ort_error
+from onnxsmith.inference_engine.ort_session import SessionSettings, open_session
 from onnxsmith.records import Progress, no_progress
 
 _EXTERNAL_THRESHOLD = 1024
@@ -39,23 +38,14 @@ def save_optimized(
     """
     target = settings.optimized_model_path
     assert target is not None
-    options = ort.SessionOptions()
-    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, settings.level)
-    options.inter_op_num_threads = settings.inter_op_threads
-    options.intra_op_num_threads = settings.intra_op_threads
-    options.optimized_model_filepath = str(target)
-    if external:
-        options.add_session_config_entry(
-            "session.optimized_model_external_initializers_file_name", f"{target.name}.data"
-        )
-        options.add_session_config_entry(
-            "session.optimized_model_external_initializers_min_size_in_bytes", str(_EXTERNAL_THRESHOLD)
-        )
+    entries = {
+        "session.optimized_model_external_initializers_file_name": f"{target.name}.data",
+        "session.optimized_model_external_initializers_min_size_in_bytes": str(_EXTERNAL_THRESHOLD),
+    }
     start = time.perf_counter()
-    try:
-        ort.InferenceSession(str(source), options, providers=list(settings.providers))
-    except MemoryError:
-        raise
-    except Exception as error:
-        raise translate_ort_error(error, f"{name}: ONNX Runtime cannot optimise it at {settings.level}") from error
+    open_session(
+        source,
+        replace(settings, config_entries=entries if external else {}),
+        what=f"{name}: ONNX Runtime cannot optimise it at {settings.level}",
+    )
     return time.perf_counter() - start

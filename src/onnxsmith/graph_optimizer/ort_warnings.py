@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from onnxsmith.config import Level
 from onnxsmith.graph_optimizer.operators import runtime_operators
 from onnxsmith.model import Model
 
@@ -44,7 +43,7 @@ def _in_plain_words(text: str) -> str:
     return text
 
 
-def file_warnings(level: Level, written: Model) -> tuple[str, ...]:
+def file_warnings(written: Model) -> tuple[str, ...]:
     """What ties a file that ONNX Runtime wrote to this runtime or this machine."""
     layout = sum(node.domain == "com.microsoft.nchwc" for node in written.nodes())
     own = runtime_operators(written)
@@ -53,11 +52,6 @@ def file_warnings(level: Level, written: Model) -> tuple[str, ...]:
         warnings.append(
             f"nodes in the blocked NCHWc layout of this machine's CPU: {layout}; ONNX Runtime says to use this file in "
             "the same environment only"
-        )
-    elif level == "ORT_ENABLE_ALL":
-        warnings.append(
-            "ONNX Runtime says to use a file of this level in the same environment only, although no node of this one "
-            "is in a layout of the CPU's"
         )
     if own:
         warnings.append(f"nodes of ONNX Runtime's own operators: {own}; no other runtime can load this file")

@@ -169,7 +169,9 @@ class Benchmark:
         notes: list[str] = []
         plan = self._plan(models, dims or {}, notes)
         selection = ExecutionProviderSelector.select(self.config.inference.providers)
-        settings = session_settings(self.config.inference, selection, stop_spinning=len(models) > 1)
+        # Idle threads that spin after one session's run would slow the next session's.
+        entries = {"session.force_spinning_stop": "1"} if len(models) > 1 else {}
+        settings = session_settings(self.config.inference, selection, config_entries=entries)
         results: dict[tuple[str, int], BenchmarkResult] = {}
         failures: list[RuntimeFailure] = []
         total = sum(map(len, plan.values()))

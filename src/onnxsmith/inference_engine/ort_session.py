@@ -9,7 +9,7 @@ import ctypes
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ class SessionSettings:
         intra_op_threads: Threads inside an operator; 0: the runtime decides.
         optimized_model_path: Where the session writes its optimised graph, or None.
         profile_prefix: Where the session writes its profile, or None.
-        stop_spinning: Idle threads sleep at the end of a run, so that one session does not disturb the next.
+        config_entries: Further entries of ONNX Runtime's session configuration.
     """
 
     level: str = "ORT_ENABLE_ALL"
@@ -47,7 +47,7 @@ class SessionSettings:
     intra_op_threads: int = 0
     optimized_model_path: Path | None = None
     profile_prefix: Path | None = None
-    stop_spinning: bool = False
+    config_entries: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,13 @@ class RunAnswer:
     profile: Path | None
 
 
-def open_session(path: Path, settings: SessionSettings) -> ort.InferenceSession:
+def open_session(path: Path, settings: SessionSettings, what: str | None = None) -> ort.InferenceSession:
     """Opens a session.
+
+    Args:
+        path: The model's file.
+        settings: What the session is opened with.
+        what: How an error begins; None says that the model cannot be loaded.
 
     Raises:
         RuntimeFailure: ONNX Runtime refuses the model.
@@ -82,8 +87,8 @@ def open_session(path: Path, settings: SessionSettings) -> ort.InferenceSession:
     options.inter_op_num_threads = settings.inter_op_threads
     options.intra_op_num_threads = settings.intra_op_threads
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-    if settings.stop_spinning:
-        options.add_session_config_entry("session.force_spinning_stop", "1")
+    for key, value in settings.config_entries.items():
+        options.add_session_config_entry(key, value)
     if settings.optimized_model_path is not None:
         options.optimized_model_filepath = str(settings.optimized_model_path)
     if settings.profile_prefix is not None:
@@ -94,7 +99,7 @@ def open_session(path: Path, settings: SessionSettings) -> ort.InferenceSession:
     except MemoryError:
         raise
     except Exception as error:
-        raise translate_ort_error(error, f"{path}: ONNX Runtime cannot load it") from error
+        raise translate_ort_error(error, what or f"{path}: ONNX Runtime cannot load it") from error
 
 
 def run_session(
