@@ -26,6 +26,7 @@ lint: install-dev
 
 test-zoo: install-dev
 	$(PIP) install --quiet -r tests/zoo/requirements.txt
+	$(PIP) install --quiet --no-deps --ignore-requires-python -r tests/zoo/packages.txt
 	$(BIN)/python -m pytest -m zoo
 
 test-peers: install-dev
