@@ -60,7 +60,7 @@ def inspect(
         flow = api.analyze_shapes(loaded, config=run.config) if shapes else None
 
         def rendered() -> list[RenderableType]:
-            from onnxsmith.cli.render import render_inspection
+            from onnxsmith.cli.render.inspection import render_inspection
 
             return render_inspection(report, nodes=nodes, initializers=initializers, shapes=flow)
 

@@ -23,7 +23,7 @@ def doctor(output_format: FormatOption = OutputFormat.text) -> None:
     if output_format is OutputFormat.json:
         emit_json(report.to_dict())
     else:
-        from onnxsmith.cli.render import render_doctor
+        from onnxsmith.cli.render.machine import render_doctor
 
         for part in render_doctor(report):
             stdout_console().print(part)

@@ -124,7 +124,7 @@ def pytorch(
         result = api.export_pytorch(None, output, config=run.config, progress=run.progress)
 
         def rendered() -> list[RenderableType]:
-            from onnxsmith.cli.render import render_pytorch_export
+            from onnxsmith.cli.render.exports import render_pytorch_export
 
             return render_pytorch_export(result)
 
@@ -198,7 +198,7 @@ def sklearn(
         )
 
         def rendered() -> list[RenderableType]:
-            from onnxsmith.cli.render import render_sklearn_export
+            from onnxsmith.cli.render.exports import render_sklearn_export
 
             return render_sklearn_export(result)
 

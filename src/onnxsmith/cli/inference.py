@@ -94,7 +94,7 @@ def infer(
             save_outputs(output, result.outputs)
 
         def rendered() -> list[RenderableType]:
-            from onnxsmith.cli.render import render_inference
+            from onnxsmith.cli.render.runs import render_inference
 
             return render_inference(result.report, output=output, placement=placement)
 
@@ -160,7 +160,7 @@ def benchmark(
         )
 
         def rendered() -> list[RenderableType]:
-            from onnxsmith.cli.render import render_benchmark
+            from onnxsmith.cli.render.runs import render_benchmark
 
             return render_benchmark(report)
 
@@ -209,7 +209,7 @@ def profile(
         )
 
         def rendered() -> list[RenderableType]:
-            from onnxsmith.cli.render import render_profile
+            from onnxsmith.cli.render.runs import render_profile
 
             return render_profile(report, top=top)
 

@@ -59,7 +59,7 @@ def run_lifecycle(
         report = api.run(run.config, progress=run.progress)
 
         def rendered() -> list[RenderableType]:
-            from onnxsmith.cli.render import render_lifecycle
+            from onnxsmith.cli.render.lifecycle import render_lifecycle
 
             return render_lifecycle(report)
 

@@ -74,7 +74,7 @@ def optimize(
             result = api.optimize(loaded, output, level=level.value, **check, config=run.config, progress=run.progress)
 
             def rendered() -> list[RenderableType]:
-                from onnxsmith.cli.render import render_level
+                from onnxsmith.cli.render.levels import render_level
 
                 return render_level(result)
 
@@ -83,7 +83,7 @@ def optimize(
             report = api.optimize_levels(loaded, output_dir, **check, config=run.config, progress=run.progress)
 
             def rendered_levels() -> list[RenderableType]:
-                from onnxsmith.cli.render import render_levels
+                from onnxsmith.cli.render.levels import render_levels
 
                 return render_levels(report)
 

@@ -12,6 +12,7 @@ from onnxsmith.extras import require
 from onnxsmith.lifecycle.records import LifecycleReport, SubjectReport
 from onnxsmith.model.saving import write_text
 from onnxsmith.model_exporter import PyTorchExport
+from onnxsmith.records import format_bytes
 
 
 def write_report(report: LifecycleReport, config: Config, path: Path) -> Path:
@@ -40,7 +41,7 @@ def render_html(report: LifecycleReport, config: Config) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(bytes=_bytes, picture=_picture, pixels=_pixels, percent=_percent)
+    environment.filters.update(bytes=format_bytes, picture=_picture, pixels=_pixels, percent=_percent)
     return str(
         environment.get_template("report.html.j2").render(
             report=report,
@@ -84,13 +85,6 @@ def _versions() -> dict[str, str]:
 
 def _picture(path: Path) -> str:
     return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
-
-
-def _bytes(count: int) -> str:
-    for unit, size in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
-        if abs(count) >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} bytes"
 
 
 def _percent(share: float) -> str:
