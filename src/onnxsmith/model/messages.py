@@ -3,8 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
+import google.protobuf.message
 import onnx
+from google.protobuf.descriptor import FieldDescriptor
+
+
+def is_text(model: onnx.ModelProto) -> bool:
+    """Whether every string in a model is UTF-8; protobuf gives the bytes of those that are not."""
+    stack: list[google.protobuf.message.Message] = [model]
+    while stack:
+        message = stack.pop()
+        if isinstance(message, onnx.TensorProto):
+            # Not by way of its fields, which would copy the data.
+            texts: list[object] = [message.name, message.doc_string]
+            stack += [*message.external_data, *message.metadata_props]
+        else:
+            texts = []
+            for field, value in message.ListFields():
+                values: Any = [value] if isinstance(value, (str, bytes, google.protobuf.message.Message)) else value
+                if field.type == FieldDescriptor.TYPE_MESSAGE:
+                    stack += values
+                elif field.type == FieldDescriptor.TYPE_STRING:
+                    texts += values
+        if any(isinstance(text, bytes) for text in texts):
+            return False
+    return True
 
 
 def all_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
@@ -38,7 +63,8 @@ def dense_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     for graph in all_graphs(model):
         yield from graph.initializer
     for attribute in all_attributes(model):
-        if attribute.HasField("t"):
+        # A tensor attribute without its tensor is as good as one without a dtype.
+        if attribute.HasField("t") or (attribute.type == onnx.AttributeProto.TENSOR and not attribute.ref_attr_name):
             yield attribute.t
         yield from attribute.tensors
 

@@ -66,10 +66,7 @@ class Model:
         """
         path = Path(path)
         proto = parse(path)
-        try:
-            external = check_tensor_data(proto, path)
-        except UnicodeDecodeError:
-            raise _not_utf8(path) from None
+        external = check_tensor_data(proto, path)
         return cls.from_proto(proto, path=path, external_files=external)
 
     @classmethod
@@ -88,8 +85,6 @@ class Model:
             for tensor in all_tensors(proto):
                 # onnx-ir has read them, and would write them twice.
                 tensor.ClearField("metadata_props")
-        except UnicodeDecodeError:
-            raise _not_utf8(path) from None
         except (ir.serde.SerdeError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise InvalidModelError(f"{path or 'the model'}: the graph cannot be read: {_root_cause(error)}") from error
         attach(model, carried)
@@ -265,10 +260,6 @@ def _walk_graphs(graph: ir.Graph, place: str) -> Iterator[tuple[str, ir.Graph]]:
             elif attribute.type == ir.AttributeType.GRAPHS:
                 for number, subgraph in enumerate(attribute.as_graphs()):
                     yield from _walk_graphs(subgraph, f"{inside}_{number}")
-
-
-def _not_utf8(path: Path | None) -> InvalidModelError:
-    return InvalidModelError(f"{path or 'the model'}: has names that are not UTF-8.", "The file is damaged.")
 
 
 def _too_large(path: Path) -> InvalidModelError:

@@ -8,6 +8,7 @@ import google.protobuf.message
 import onnx
 
 from onnxsmith.errors import ModelFileError
+from onnxsmith.model.messages import is_text
 
 PROTOBUF_LIMIT = 2**31 - 1
 """The most bytes one protobuf message can have; a larger model needs external data."""
@@ -57,6 +58,8 @@ def parse(path: Path) -> onnx.ModelProto:
         raise ModelFileError(f"{path}: is not an ONNX model, or it is cut off.", _advice(data)) from None
     if not proto.HasField("graph"):
         raise ModelFileError(f"{path}: is not an ONNX model: there is no graph in it.", _advice(data))
+    if not is_text(proto):
+        raise ModelFileError(f"{path}: is damaged: it has names that are not UTF-8.", _advice(data))
     return proto
 
 

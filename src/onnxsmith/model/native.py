@@ -13,7 +13,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxsmith.config import LimitsConfig
-from onnxsmith.errors import InvalidModelError
+from onnxsmith.errors import ChildCrashError, InvalidModelError
 from onnxsmith.model.external_data import embed
 from onnxsmith.model.messages import all_graphs, dense_tensors, sparse_parts
 from onnxsmith.model.model import Model
@@ -55,17 +55,19 @@ def analyse_native(model: Model, limits: LimitsConfig | None = None) -> NativeAn
 
     Raises:
         InvalidModelError: The checker refuses it; the message has the checker's reason.
-        ChildCrashError: ONNX's native code died of it.
+        ChildCrashError: ONNX's checker died of it.
         ChildTimeoutError: It took too long.
         ChildMemoryError: It took too much memory.
     """
     source = model.path if model.path is not None else model.frame().SerializeToString()
-    answer = run_supervised(
-        "onnxsmith.model.native:_check_and_infer",
-        source,
-        limits=limits or LimitsConfig(),
-        what=f"checking {model.name}",
-    ).value
+    limits = limits or LimitsConfig()
+    what = f"checking {model.name}"
+    try:
+        answer = run_supervised(f"{__name__}:_check_and_infer", source, limits=limits, what=what).value
+    except ChildCrashError as error:
+        # Shape inference dies of some valid models; the checker says whether this is one.
+        answer = run_supervised(f"{__name__}:_check_and_infer", source, infer=False, limits=limits, what=what).value
+        answer = (answer[0], error.message, [])
     problem, inference_error, inferred = answer
     if problem is not None:
         raise InvalidModelError(f"{model.name}: not a valid model: {problem}")
@@ -120,7 +122,7 @@ def _combine(declared: RawDims | None, inferred: RawDims) -> RawDims:
 
 
 def _check_and_infer(
-    source: Path | bytes, *, progress: Progress = no_progress
+    source: Path | bytes, *, infer: bool = True, progress: Progress = no_progress
 ) -> tuple[str | None, str | None, list[RawTypes]]:
     """Runs in the child. Returns the checker's complaint, inference's complaint, and the types of each graph."""
     proto = onnx.ModelProto.FromString(source if isinstance(source, bytes) else source.read_bytes())
@@ -133,6 +135,8 @@ def _check_and_infer(
             onnx.checker.check_model(_with_every_shape(proto))
     except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
         return _first_lines(str(error)), None, []
+    if not infer:
+        return None, None, []
     try:
         inferred = _infer(proto)
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:

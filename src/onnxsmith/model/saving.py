@@ -27,8 +27,11 @@ def staged_folder(folder: Path) -> Iterator[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(prefix=".onnxsmith-", dir=folder))
         yield staging
-        for file in sorted(staging.iterdir(), key=lambda path: path.suffix == ".onnx"):
-            # External data first: a model never stands there without its weights.
+        files = sorted(staging.iterdir(), key=_place_in_order)
+        for file in files:
+            if (folder / file.name).is_dir():
+                raise OutputError(f"{folder / file.name}: is a folder; name a file in it.")
+        for file in files:
             file.replace(folder / file.name)
     except OSError as error:
         raise OutputError(f"{folder}: cannot be written: {error.strerror or error}.") from error
@@ -38,6 +41,11 @@ def staged_folder(folder: Path) -> Iterator[Path]:
         for parent in made:
             if parent.is_dir() and not any(parent.iterdir()):
                 parent.rmdir()
+
+
+def _place_in_order(file: Path) -> tuple[bool, bool]:
+    """External data first and models last: a model never stands there without its weights."""
+    return file.suffix != ".data", file.suffix == ".onnx"
 
 
 def _missing_parents(folder: Path) -> list[Path]:

@@ -179,9 +179,9 @@ def _attribute_slots(attribute: ir.Attr, put: Callable[[str, ir.Attr], None]) ->
     if attribute.is_ref() or attribute.value is None:
         return
     if attribute.type == ir.AttributeType.TENSOR:
-        yield Slot(attribute.as_tensor(), partial(_put_one, attribute, put), is_initializer=False)
+        yield Slot(attribute.value, partial(_put_one, attribute, put), is_initializer=False)
     elif attribute.type == ir.AttributeType.TENSORS:
-        tensors = list(attribute.as_tensors())
+        tensors = list(attribute.value)
         for index, tensor in enumerate(tensors):
             yield Slot(tensor, partial(_put_in_list, attribute, put, tensors, index), is_initializer=False)
 
