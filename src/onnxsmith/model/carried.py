@@ -65,6 +65,9 @@ def pack(model: onnx.ModelProto, folder: Path | None) -> Carried:
         model: The message; it is changed.
         folder: Where its external data lies; what is packed is taken in from there.
     """
+    training = onnx.ModelProto(training_info=model.training_info)
+    _embed_all(all_tensors(training), folder)
+    model.ClearField("training_info")
     types = {}
     for info in value_infos(model):
         if _is_foreign(info.type):
@@ -96,9 +99,6 @@ def pack(model: onnx.ModelProto, folder: Path | None) -> Carried:
                     ),
                 )
             )
-    training = onnx.ModelProto(training_info=model.training_info)
-    _embed_all(all_tensors(training), folder)
-    model.ClearField("training_info")
     return Carried(types, tuple(info.SerializeToString() for info in training.training_info))
 
 

@@ -36,7 +36,7 @@ def all_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
     """The main graph, and every graph in nodes, functions and training information."""
     stack = [model.graph]
     for training in model.training_info:
-        stack += [training.initialization, training.algorithm]
+        stack += [getattr(training, name) for name in ("initialization", "algorithm") if training.HasField(name)]
     stack += _inner_graphs(_function_attributes(model))
     while stack:
         graph = stack.pop()
