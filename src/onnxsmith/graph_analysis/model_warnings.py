@@ -107,17 +107,6 @@ def _weight_warnings(model: Model, analysis: NativeAnalysis) -> Iterator[str]:
             f"{_count(doubles, 'tensor is', 'tensors are')} float64, which is slow, and which most accelerators lack: "
             f"{_some(doubles)}."
         )
-    orphans = {
-        value.name or "": None
-        for node in model.nodes()
-        for value in node.inputs
-        if value is not None and not (value.producer() or value.is_graph_input() or value.is_initializer())
-    }
-    if orphans:
-        yield (
-            f"{_count(orphans, 'initializer is', 'initializers are')} sparse, which is neither counted here nor kept "
-            f"when the model is rewritten: {_some(orphans)}."
-        )
 
 
 def _operator_warnings(model: Model) -> Iterator[str]:
