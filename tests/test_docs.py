@@ -21,11 +21,12 @@ def blocks(page, language):
 
 
 def commands(page):
-    for block in blocks(page, "console"):
-        for line in block.splitlines():
-            words = shlex.split(line, comments=True)
-            if words and words[0] == "onnxsmith":
-                yield line, words[1:]
+    for block in (*blocks(page, "console"), *blocks(page, "sh"), *blocks(page, "text")):
+        lines = block.splitlines()
+        typed = [line[2:] for line in lines if line.startswith("$ ")]
+        for line in typed or lines:
+            if line.startswith("onnxsmith "):
+                yield line, shlex.split(line, comments=True)[1:]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -42,10 +43,12 @@ def test_every_command_and_option_exists():
             command = typer.main.get_command(app)
             while hasattr(command, "commands"):
                 assert words, line
-                assert words[0] in command.commands or words[0].startswith("-"), f"{page.name}: {line}"
-                if words[0].startswith("-"):
+                assert words[0] in command.commands or words[0][0].isdigit() or words[0].startswith("-"), f"{page.name}: {line}"
+                if words[0] not in command.commands:  # an option, or the version as it is printed
                     break
                 command = command.commands[words.pop(0)]
+            if hasattr(command, "commands"):
+                continue
             known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
             for word in words:
                 if word.startswith("-"):
