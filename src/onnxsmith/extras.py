@@ -29,19 +29,28 @@ def require(module: str, *, purpose: str) -> ModuleType:
         purpose: What it is needed for, as it stands in the error: "to export from PyTorch".
 
     Raises:
-        MissingExtraError: It is not installed; the message says what to install.
+        MissingExtraError: It is not installed, or does not import; the message says what to install.
     """
     top = module.split(".", maxsplit=1)[0]
+    distribution = DISTRIBUTIONS.get(top, top)
+    extra = next(name for name, modules in EXTRAS.items() if top in modules)
+    install = f"pip install 'onnxsmith[{extra}]'"
     try:
         return importlib.import_module(module)
-    except ImportError as error:
-        if error.name is not None and error.name.split(".")[0] != top:
-            raise MissingExtraError(f"{top} is installed, but {error.name}, which it needs, is not.") from error
-        extra = next(name for name, modules in EXTRAS.items() if top in modules)
-        distribution = DISTRIBUTIONS.get(top, top)
+    except ModuleNotFoundError as error:
+        if error.name == top:
+            raise MissingExtraError(
+                f"{distribution} is needed {purpose}, and it is not installed.", f"Install it with: {install}"
+            ) from error
         raise MissingExtraError(
-            f"{distribution} is needed {purpose}, and it is not installed.",
-            f"Install it with: pip install 'onnxsmith[{extra}]'",
+            f"{distribution} is needed {purpose}, and {error.name}, which it needs, is not installed.",
+            f"Install the versions that belong together: {install} --upgrade",
+        ) from error
+    except Exception as error:
+        raise MissingExtraError(
+            f"{distribution} is needed {purpose}, and it is installed but cannot be imported: "
+            f"{type(error).__name__}: {error}",
+            f"Install it anew: {install} --force-reinstall",
         ) from error
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import operator
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -15,9 +18,10 @@ IMAGE = 224
 OTHER = 1
 
 _CHANNELS = (1, 3, 4)
-_BATCH_NAMES = ("batch", "batch_size", "n", "bs")
+_BATCH_NAMES = (re.compile(r"(\w+_)?(batch|batch_?size|bs)"), re.compile("n"))
+_EXPRESSION = re.compile(r"[\w\s()+*/-]+")
 _SEQUENCE_WORDS = ("seq", "len", "time", "token", "frame", "step")
-_IMAGE_WORDS = ("height", "width", "image")
+_IMAGE_WORDS = ("height", "width", "image_size", "img_size")
 
 
 @dataclass(frozen=True)
@@ -26,9 +30,9 @@ class ResolvedDims:
 
     Attributes:
         sizes: By key: the dimension's name, or `input.axis` where it has none.
-        defaulted: The keys that nobody asked for.
-        batch: The keys of the batch dimension: its name, or the first axes of the inputs where it has none; empty where
-            the batch is fixed.
+        defaulted: The keys that nobody asked for, and that do not follow from others.
+        batch: The keys of the batch dimension: its names, or the first axes of the inputs where it has none; empty
+            where the batch is fixed.
     """
 
     sizes: Mapping[str, int]
@@ -69,6 +73,8 @@ def resolve_dims(
 ) -> ResolvedDims:
     """Finds a size for each dynamic dimension.
 
+    A name such as `past_length + 1` gets its size from the dimensions in it, where nobody asks for another.
+
     Args:
         inputs: The model's inputs.
         asked: Sizes by key; `batch` also names a batch dimension called otherwise. Each must exist.
@@ -87,7 +93,41 @@ def resolve_dims(
         **_named(preferred or {}, keys, batch, inputs, strict=False),
         **_named(asked or {}, keys, batch, inputs, strict=True),
     }
-    return ResolvedDims({**keys, **given}, tuple(key for key in keys if key not in given), batch)
+    sizes = {**keys, **given}
+    derived = {key: size for key in keys if key not in given and (size := _derive(key, sizes)) is not None}
+    return ResolvedDims(
+        {**sizes, **derived}, tuple(key for key in keys if key not in given and key not in derived), batch
+    )
+
+
+def _derive(name: str, sizes: Mapping[str, int]) -> int | None:
+    """The value of a name that is a sum, difference, product or quotient of dimensions, at least 1; else None."""
+    if name.isidentifier() or not _EXPRESSION.fullmatch(name):
+        return None
+    try:
+        return max(1, _value(ast.parse(name, mode="eval").body, sizes))
+    except (SyntaxError, KeyError, TypeError, ZeroDivisionError):
+        return None
+
+
+_OPERATORS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.floordiv,
+    ast.FloorDiv: operator.floordiv,
+}
+
+
+def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
+    match node:
+        case ast.Name(name):
+            return sizes[name]
+        case ast.Constant(int(number)):
+            return number
+        case ast.BinOp(left, kind, right):
+            return int(_OPERATORS[type(kind)](_value(left, sizes), _value(right, sizes)))
+    raise TypeError(node)
 
 
 def _named(
@@ -118,11 +158,12 @@ def _known(keys: Mapping[str, int], inputs: tuple[TensorSpec, ...]) -> str:
 
 
 def _batch_keys(inputs: tuple[TensorSpec, ...]) -> tuple[str, ...]:
-    """The named batch dimension where there is one, else the dynamic first axes of the inputs."""
+    """The dimensions that are named so where there are any, else the dynamic first axes of the inputs."""
     dims = [(spec, axis, dim) for spec in inputs for axis, dim in spec.dynamic_dims]
-    named = [dim for _, _, dim in dims if isinstance(dim, str) and dim.lower() in _BATCH_NAMES]
-    if named:
-        return (named[0],)
+    for pattern in _BATCH_NAMES:
+        named = [dim for _, _, dim in dims if isinstance(dim, str) and pattern.fullmatch(dim.lower())]
+        if named:
+            return tuple(dict.fromkeys(named))
     first = [dim_key(spec, axis, dim) for spec, axis, dim in dims if _is_batch_axis(spec.shape or (), axis)]
     return tuple(dict.fromkeys(first))
 

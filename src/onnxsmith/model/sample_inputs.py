@@ -6,16 +6,25 @@ import zlib
 from collections.abc import Collection
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
 from onnxsmith.errors import TensorError
 from onnxsmith.model.dims import ResolvedDims
 from onnxsmith.model.model import Model
-from onnxsmith.model.specs import TensorSpec
+from onnxsmith.model.specs import TensorSpec, numpy_dtype
 
-_PASS_THROUGH = frozenset({"Cast", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Flatten", "Transpose", "Expand"})
+_PASS_THROUGH = frozenset(
+    {"Cast", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Flatten", "Transpose", "Expand", "Slice"}
+)
+_TABLES = {
+    ("Gather", 1): 0,
+    ("GatherBlockQuantized", 1): 0,
+    ("EmbedLayerNormalization", 0): 2,
+    ("EmbedLayerNormalization", 1): 4,
+}
+"""For an operator and the input that is an index, the input that is the table."""
+
 _WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog")
 
 
@@ -24,9 +33,9 @@ def sample_inputs(
 ) -> dict[str, Any]:
     """A value for each input.
 
-    Floating point is standard normal. An integer that indexes a table (an embedding) is below the table's size; 8-bit
-    ones take their whole range; others are 0 or 1, which will do for an index, a flag, a mask or a count; an input
-    called a mask is all ones. Strings are words. A sequence has two elements; a map has the keys 0 and 1, or "a" and
+    An input called a mask is all ones. Floating point is standard normal. An integer that indexes a table (an
+    embedding) is below the table's size; 8-bit ones take their whole range; others are 0 or 1, which will do for an
+    index, a flag or a count. Strings are words. A sequence has two elements; a map has the keys 0 and 1, or "a" and
     "b".
 
     Args:
@@ -52,18 +61,26 @@ def sample_inputs(
 
 
 def _sample(spec: TensorSpec, dims: ResolvedDims, bound: int | None, rng: np.random.Generator) -> Any:
-    if spec.dtype.startswith("map("):
-        key_type, value_type = spec.dtype.removeprefix("map(").removesuffix(")").split(", ")
-        keys: list[Any] = ["a", "b"] if key_type == "string" else [0, 1]
-        return {key: _array(spec, value_type, (), None, rng).item() for key in keys}
-    if spec.kind in ("tensor", "optional"):
+    is_map = spec.dtype.startswith("map(")
+    if spec.kind == "map":
+        return _map(spec, rng)
+    if spec.kind in ("tensor", "optional") and not is_map:
         return _array(spec, spec.dtype, dims.shape(spec), bound, rng)
     if spec.kind == "sequence":
+        if is_map:
+            return [_map(spec, rng) for _ in range(2)]
         return [_array(spec, spec.dtype, dims.shape(spec), bound, rng) for _ in range(2)]
+    what = "has no declared type" if spec.kind == "unknown" else f"is of type {spec}"
     raise TensorError(
-        f"input '{spec.name}' is a {spec.kind.replace('_', ' ')}, and no sample can be made for it.",
+        f"input '{spec.name}' {what}, and no sample can be made for it.",
         "Give the inputs from Python: onnxsmith.infer(model, feeds={...}).",
     )
+
+
+def _map(spec: TensorSpec, rng: np.random.Generator) -> dict[Any, Any]:
+    key_type, value_type = spec.dtype.removeprefix("map(").removesuffix(")").split(", ", maxsplit=1)
+    keys: list[Any] = ["a", "b"] if key_type == "string" else [0, 1]
+    return {key: _array(spec, value_type, (), None, rng).item() for key in keys}
 
 
 def _array(
@@ -71,27 +88,24 @@ def _array(
 ) -> np.ndarray[Any, Any]:
     if dtype == "string":
         return np.array(rng.choice(_WORDS, size=shape), dtype=object).reshape(shape)
-    if dtype == "bool":
-        return np.asarray(
-            np.ones(shape, bool) if "mask" in spec.name.lower() else rng.integers(0, 2, shape).astype(bool)
-        )
     try:
-        target = np.dtype(getattr(ml_dtypes, dtype, dtype))
+        target = numpy_dtype(dtype)
     except TypeError:
         raise TensorError(f"input '{spec.name}' is of dtype {dtype}, and no sample can be made for it.") from None
-    if np.issubdtype(target, np.integer) or dtype in ("int4", "uint4", "int2", "uint2"):
-        if "mask" in spec.name.lower():
-            return np.ones(shape, target)
+    if "mask" in spec.name.lower():
+        return np.ones(shape, target)
+    if dtype == "bool" or np.issubdtype(target, np.integer) or dtype in ("int4", "uint4", "int2", "uint2"):
         if bound is not None:
             return np.asarray(rng.integers(0, max(bound, 1), shape)).astype(target)
-        if target.itemsize == 1 and np.issubdtype(target, np.integer):
+        if dtype in ("int8", "uint8"):
             info = np.iinfo(target)
             return np.asarray(rng.integers(info.min, info.max, shape, endpoint=True)).astype(target)
         return np.asarray(rng.integers(0, 2, shape)).astype(target)
     normal = rng.standard_normal(shape)
     if np.issubdtype(target, np.complexfloating):
         return np.asarray(normal + 1j * rng.standard_normal(shape)).astype(target)
-    return np.asarray(normal).astype(target)
+    # The one type that has no negative numbers.
+    return np.asarray(np.abs(normal) if dtype == "float8_e8m0fnu" else normal).astype(target)
 
 
 def _index_bounds(model: Model) -> dict[str, int]:
@@ -111,8 +125,9 @@ def _table_sizes(value: ir.Value) -> list[int]:
     while stack:
         current = stack.pop()
         for node, index in current.uses():
-            if node.op_type == "Gather" and index == 1:
-                table, axis = node.inputs[0], node.attributes.get_int("axis", 0)
+            position = _TABLES.get((node.op_type, index))
+            if position is not None:
+                table, axis = node.inputs[position], node.attributes.get_int("axis", 0)
                 if table is not None and table.const_value is not None and axis is not None:
                     size = table.const_value.shape[axis]
                     if isinstance(size, int):

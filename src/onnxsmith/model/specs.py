@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -56,6 +57,15 @@ def dtype_name(dtype: ir.DataType | int | None) -> str:
     if dtype == ir.DataType.STRING:
         return "string"
     return np.dtype(dtype.numpy()).name
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The NumPy dtype of a spec's element type; objects for strings.
+
+    Raises:
+        TypeError: There is none.
+    """
+    return np.dtype(object if name == "string" else getattr(ml_dtypes, name, name))
 
 
 def shape_dims(shape: ir.ShapeProtocol | None) -> tuple[Dim, ...] | None:
