@@ -158,7 +158,8 @@ def load_estimator(source: str, trust_pickle: bool = False) -> Any:
             f"{path}: a pickle can run any code as it loads, so it is for trusted input only.",
             "If you trust it, say so with --trust-pickle; or name a factory: package.module:factory.",
         )
-    joblib = require("joblib", purpose="to load a pickled estimator")
+    import joblib  # scikit-learn depends on it
+
     try:
         with _current_folder_first(), quiet() as heard:
             estimator = joblib.load(path)
