@@ -207,3 +207,42 @@ def _alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return "Z" not in Path(f"/proc/{pid}/stat").read_text().split()[2]
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="needs root, to mount a small disk")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("optimize", "M", "-o", "D/out.onnx"),
+        ("optimize", "M", "--output-dir", "D/levels"),
+        ("infer", "M", "-o", "D/out.npz"),
+        ("inspect", "M", "--chart", "D/chart.png"),
+        ("profile", "M", "--trace", "D/trace.json"),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("options", ["size=4k", "ro"])
+def test_a_full_or_read_only_disk_is_one_clear_error(cli, tmp_path, command, options):
+    weights = numpy_helper.from_array(np.ones((64, 256), np.float32), "w")
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    io = [helper.make_tensor_value_info("x", 1, [64, 64]), helper.make_tensor_value_info("y", 1, [64, 256])]
+    model = helper.make_model(
+        helper.make_graph([node], "g", io[:1], io[1:], [weights]),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], check=False).returncode:
+        pytest.skip("this machine lets nobody mount a disk")
+    try:
+        paths = {"M": tmp_path / "model.onnx"}
+        arguments = [str(paths.get(word, word)).replace("D/", f"{disk}/") for word in command]
+        outcome = cli(*arguments)
+        assert outcome.code == 1, outcome.err
+        reasons = ("Read-only file system",) if options == "ro" else ("the disk is full", "No space left on device")
+        assert any(f"cannot be written: {reason}" in outcome.err for reason in reasons)
+        assert list(disk.iterdir()) == []
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)

@@ -5,10 +5,12 @@ Nothing here imports onnx-ir, so that a child starts fast.
 
 from __future__ import annotations
 
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
 
+from onnxsmith.errors import OutputError, RuntimeFailure
 from onnxsmith.inference_engine.ort_session import SessionSettings, open_session
 from onnxsmith.records import Progress, no_progress
 
@@ -43,9 +45,15 @@ def save_optimized(
         "session.optimized_model_external_initializers_min_size_in_bytes": str(_EXTERNAL_THRESHOLD),
     }
     start = time.perf_counter()
-    open_session(
-        source,
-        replace(settings, config_entries=entries if external else {}),
-        what=f"{name}: ONNX Runtime cannot optimise it at {settings.level}",
-    )
+    try:
+        open_session(
+            source,
+            replace(settings, config_entries=entries if external else {}),
+            what=f"{name}: ONNX Runtime cannot optimise it at {settings.level}",
+        )
+    except RuntimeFailure as error:
+        # ONNX Runtime says only that it could not write.
+        if shutil.disk_usage(target.parent).free < source.stat().st_size:
+            raise OutputError(f"{target.parent.parent}: cannot be written: the disk is full.") from error
+        raise
     return time.perf_counter() - start

@@ -98,14 +98,16 @@ def _pytorch(config: Config, progress: Progress) -> list[Subject]:
         logits = trained.module(torch.from_numpy(trained.images)).numpy()
     held_out = HeldOut("PyTorch", trained.images, trained.labels, softmax(logits), images=True)
 
-    def export_cnn(label: str, title: str, folder: Path, settings: PyTorchConfig) -> Subject:
+    def export_cnn(
+        label: str, title: str, folder: Path, settings: PyTorchConfig, training: tuple[EpochResult, ...] = ()
+    ) -> Subject:
         file = config.paths.models / f"{label}.onnx"
         exporter = PyTorchExporter(settings, limits=config.limits, seed=config.seed)
         export = exporter.export(trained.module, file, progress=progress)
-        return Subject(label, title, Model.load(file), folder, export, held_out, trained.history)
+        return Subject(label, title, Model.load(file), folder, export, held_out, training)
 
     title = "SimpleCNN, trained on scikit-learn's digits with PyTorch"
-    subjects = [export_cnn(CNN, title, config.paths.models, settings)]
+    subjects = [export_cnn(CNN, title, config.paths.models, settings, trained.history)]
     if settings.constant_folding:
         # PyTorch's folding takes the BatchNorms into the convolutions, and leaves nothing to see of it.
         title = "The same SimpleCNN, exported without folding: what the runtime's levels do themselves"
