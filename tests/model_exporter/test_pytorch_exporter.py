@@ -10,7 +10,6 @@ from torch import nn
 
 from onnxsmith.config import Config
 from onnxsmith.errors import ExportError, MissingExtraError, OutputError, RuntimeFailure
-from onnxsmith.inference_engine.ort_inference import run_model
 from onnxsmith.model_exporter import (
     batch_comparison,
     entry,
@@ -42,7 +41,7 @@ def shapes(specs):
     return {spec.name: (spec.dtype, spec.shape) for spec in specs}
 
 
-def test_simple_cnn_with_the_defaults(trained, torch_exporter, tmp_path, caplog):
+def test_simple_cnn_with_the_defaults(real_children, trained, torch_exporter, tmp_path, caplog):
     path = tmp_path / "new" / "cnn_model.onnx"
     steps = []
     with caplog.at_level("INFO", logger="onnxsmith"):
@@ -72,9 +71,9 @@ def test_simple_cnn_with_the_defaults(trained, torch_exporter, tmp_path, caplog)
 
 
 @BOTH
-def test_the_digits_are_classed_as_pytorch_classes_them(trained, torch_exporter, tmp_path, exporter):
+def test_the_digits_are_classed_as_pytorch_classes_them(trained, torch_exporter, tmp_path, exporter, run_here):
     result = torch_exporter(exporter=exporter).export(trained.module, tmp_path / "m.onnx")
-    (answer,) = run_model(result.path, [{"input": trained.images}])
+    answer = run_here(result.path, {"input": trained.images})
     with torch.no_grad():
         expected = trained.module(torch.from_numpy(trained.images)).numpy()
     np.testing.assert_allclose(answer["output"], expected, atol=1e-4)
@@ -151,7 +150,7 @@ class Two(nn.Module):
         return a + b, (a - b, a * b)
 
 
-def test_names_that_are_asked_for(torch_exporter, tmp_path):
+def test_names_that_are_asked_for(torch_exporter, tmp_path, run_here):
     config = {
         "input_shapes": [(2, 3), (2, 3)],
         "input_names": ["left", "right"],
@@ -159,7 +158,7 @@ def test_names_that_are_asked_for(torch_exporter, tmp_path):
     }
     result = torch_exporter(**config).export(Two(), tmp_path / "m.onnx")
     left, right = np.array([[1.0, 2, 3]], np.float32), np.array([[4.0, 5, 6]], np.float32)
-    (answer,) = run_model(result.path, [{"right": right, "left": left}])
+    answer = run_here(result.path, {"right": right, "left": left})
     assert list(answer) == ["sum", "rest", "product"]
     np.testing.assert_array_equal(answer["rest"], [[-3, -3, -3]])
     np.testing.assert_array_equal(answer["product"], [[4, 10, 18]])
@@ -409,7 +408,7 @@ def test_weights_in_many_files_are_gathered_in_one(torch_exporter, tmp_path, mon
     assert result.size_bytes == sum(file.stat().st_size for file in tmp_path.iterdir())
 
 
-def test_the_module_that_the_configuration_names(torch_exporter, written_module, tmp_path):
+def test_the_module_that_the_configuration_names(torch_exporter, written_module, tmp_path, run_here):
     written_module("import torch\ndef make(): return torch.nn.Linear(3, 2)")
     weights = {"weight": torch.ones(2, 3), "bias": torch.tensor([0.0, 10.0])}
     torch.save(weights, tmp_path / "weights.pt")
@@ -418,7 +417,7 @@ def test_the_module_that_the_configuration_names(torch_exporter, written_module,
     )
     result = exporter.export_from_config(tmp_path / "m.onnx")
     assert (result.module, result.parameter_count, result.agrees) == ("Linear", 8, True)
-    (answer,) = run_model(result.path, [{"input": np.array([[1, 2, 3]], np.float32)}])
+    answer = run_here(result.path, {"input": np.array([[1, 2, 3]], np.float32)})
     np.testing.assert_allclose(answer["logits"], [[6.0, 16.0]])
     with pytest.raises(ExportError, match=r"export.pytorch.module names no module"):
         torch_exporter().export_from_config(tmp_path / "m.onnx")
@@ -438,7 +437,7 @@ def test_one_way_in_for_a_module_a_name_and_the_default(trained, written_module,
     assert asked == [(4, Config().paths.models)]
 
 
-def test_a_run_past_its_limit_is_an_error(tmp_path):
+def test_a_run_past_its_limit_is_an_error(real_children, tmp_path):
     config = Config(limits={"timeout_s": 0.01})
     with pytest.raises(RuntimeFailure, match="ran past its limit"):
         export_pytorch_module(SimpleCNN(), tmp_path / "m.onnx", config=config)

@@ -18,7 +18,6 @@ from sklearn.svm import SVC, LinearSVC
 
 from onnxsmith.config import Config
 from onnxsmith.errors import ExportError, OutputError
-from onnxsmith.inference_engine.ort_inference import run_model
 from onnxsmith.model_exporter import export_sklearn_estimator
 from onnxsmith.model_exporter import sklearn_exporter as exporter_module
 from onnxsmith.model_exporter.sklearn_sample import make_sample
@@ -30,7 +29,7 @@ CITIES = np.array([["Oslo"], ["Bern"], ["Rome"], ["Bern"]] * 5, dtype=object)
 AGES = np.arange(20.0).reshape(-1, 1)
 
 
-def test_the_example(sklearn_exporter, tmp_path, caplog):
+def test_the_example(real_children, sklearn_exporter, tmp_path, caplog):
     path = tmp_path / "models" / "sklearn_pipeline.onnx"
     with caplog.at_level("INFO", logger="onnxsmith"):
         result = sklearn_exporter().export_from_config(path)
@@ -71,10 +70,10 @@ CLASSIFIERS = {
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_classifiers(sklearn_exporter, tmp_path, name):
+def test_classifiers(sklearn_exporter, tmp_path, name, run_here):
     estimator = CLASSIFIERS[name].fit(X, Y)
     result = sklearn_exporter().export(estimator, tmp_path / "m.onnx", sample=X, labels=Y)
-    (answer,) = run_model(result.path, [{"input": X}])
+    answer = run_here(result.path, {"input": X})
     np.testing.assert_array_equal(answer["label"], estimator.predict(X))
     np.testing.assert_allclose(answer["probabilities"], estimator.predict_proba(X), atol=1e-5)
     assert result.comparison.labels_equal == result.comparison.rows == 120
@@ -105,12 +104,12 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_regressors_transformers_clusterers_and_detectors(sklearn_exporter, tmp_path, name):
+def test_regressors_transformers_clusterers_and_detectors(sklearn_exporter, tmp_path, name, run_here):
     estimator, methods = OTHERS[name]
     estimator.fit(X, Y)
     result = sklearn_exporter().export(estimator, tmp_path / "m.onnx", sample=X)
     expected = getattr(estimator, methods[0])(X)
-    (answer,) = run_model(result.path, [{"input": X}])
+    answer = run_here(result.path, {"input": X})
     np.testing.assert_allclose(next(iter(answer.values())).reshape(expected.shape), expected, rtol=1e-3, atol=1e-4)
     assert result.comparison.compared_with == methods
     assert result.comparison.max_probability_error is None
@@ -229,7 +228,7 @@ def test_both_sides_get_the_same_rounded_numbers(sklearn_exporter, tmp_path):
     assert result.agrees
 
 
-def test_a_wrong_model_is_found_out_and_its_rows_are_counted(sklearn_exporter, tmp_path, monkeypatch):
+def test_a_wrong_model_is_found_out_and_its_rows_are_counted(sklearn_exporter, tmp_path, monkeypatch, run_here):
     estimator = LogisticRegression().fit(X, Y)
     original = exporter_module._merge_opsets
 
@@ -243,7 +242,7 @@ def test_a_wrong_model_is_found_out_and_its_rows_are_counted(sklearn_exporter, t
 
     monkeypatch.setattr(exporter_module, "_merge_opsets", wrong)
     result = sklearn_exporter().export(estimator, tmp_path / "m.onnx", sample=X)
-    (answer,) = run_model(result.path, [{"input": X}])
+    answer = run_here(result.path, {"input": X})
     error = np.abs(answer["probabilities"] - estimator.predict_proba(X)).max()
     assert result.comparison.max_probability_error == pytest.approx(error, abs=1e-6)
     assert result.comparison.labels_equal == (answer["label"] == estimator.predict(X)).sum() < 120

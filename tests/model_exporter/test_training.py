@@ -45,12 +45,14 @@ def test_the_split_is_the_held_out_part_of_the_training_and_its_pixels_are_share
     assert not np.array_equal(load_digits_split(TrainingConfig(), seed=1).test_labels, split.test_labels)
 
 
-def test_the_same_seed_gives_the_same_weights_and_leaves_the_callers_random_state_alone():
+def test_the_same_seed_gives_the_same_weights_and_leaves_the_callers_settings_alone():
+    threads = torch.get_num_threads()
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
     first = train_simple_cnn(BRIEF, seed=3)
     torch.testing.assert_close(torch.rand(3), expected, rtol=0, atol=0)
+    assert torch.get_num_threads() == threads
     second, other = train_simple_cnn(BRIEF, seed=3), train_simple_cnn(BRIEF, seed=4)
     torch.testing.assert_close(first.module.state_dict(), second.module.state_dict(), rtol=0, atol=0)
     assert first.history == second.history
@@ -98,13 +100,13 @@ def _no_weights(folder):
     (folder / "simple_cnn.pt").unlink()
 
 
-def _a_folder(folder):
+def _not_text(folder):
     _no_weights(folder)
     (folder / "simple_cnn.json").unlink()
     (folder / "simple_cnn.json").write_bytes(b"\xff\xfe")
 
 
-@pytest.mark.parametrize("damage", [_truncate, _no_json, _no_history, _other_version, _no_weights, _a_folder])
+@pytest.mark.parametrize("damage", [_truncate, _no_json, _no_history, _other_version, _no_weights, _not_text])
 def test_a_cache_that_does_not_fit_is_trained_again(tmp_path, monkeypatch, trained, damage):
     calls = []
     monkeypatch.setattr(training, "train_simple_cnn", lambda *_: calls.append(1) or trained)
