@@ -45,7 +45,7 @@ _BOOT = (
 _LOG_TAIL_LINES = 15
 _LOG_BYTES = 1 << 18
 _Answer = tuple[str, Any, float | None]
-_OUT_OF_MEMORY = ("bad_alloc", "MemoryError", "Failed to allocate memory", "Cannot allocate memory")
+OUT_OF_MEMORY_SIGNS = ("bad_alloc", "MemoryError", "Failed to allocate memory", "Cannot allocate memory")
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def _death(returncode: int | None, what: str, log: str, limits: LimitsConfig) ->
     """The error for a child that went without an answer; a return code of None says that it did not go."""
     lines = log.strip().splitlines()[-_LOG_TAIL_LINES:]
     hint = "The last it printed:\n" + "\n".join(lines) if lines else "It printed nothing."
-    if limits.memory_mb and any(sign in line for line in lines for sign in _OUT_OF_MEMORY):
+    if limits.memory_mb and any(sign in line for line in lines for sign in OUT_OF_MEMORY_SIGNS):
         return _memory_error(what, lines[-1].strip(), limits)
     if returncode == -getattr(signal, "SIGKILL", 9):
         return ChildMemoryError(f"{what}: the system killed the child process; most likely memory ran out.", hint)
@@ -261,7 +261,7 @@ def _pickled_answer(pipe: IO[bytes]) -> bytes:
     except MemoryError as error:
         message = ("memory", str(error) or "an allocation failed", None)
     except Exception as error:  # noqa: BLE001 - the parent raises it again
-        out_of_memory = any(sign in str(error) for sign in _OUT_OF_MEMORY)
+        out_of_memory = any(sign in str(error) for sign in OUT_OF_MEMORY_SIGNS)
         message = ("memory", str(error), None) if out_of_memory else ("error", traceback.format_exc(), None)
     return pickle.dumps(message)
 

@@ -109,10 +109,11 @@ class OptimizationPipeline:
                 try:
                     results.append(self._save(original, target, level))
                 except RuntimeFailure as error:
-                    logger.warning("%s", error)
                     failures[level] = error
         if not results:
             raise next(iter(failures.values()))
+        for error in failures.values():
+            logger.warning("%s", error)
         progress("done", total, total)
         models = {ORIGINAL: model} | {str(result.level): Model.load(result.path) for result in results}
         report = OptimizationReport(

@@ -18,6 +18,7 @@ import numpy as np
 import onnxruntime as ort
 
 from onnxsmith.errors import OutputError, RuntimeFailure
+from onnxsmith.process import OUT_OF_MEMORY_SIGNS
 from onnxsmith.records import Progress, no_progress
 
 _ELEMENT_TYPES = {"bfloat16": 16, "float8_e4m3fn": 17, "float8_e4m3fnuz": 18, "float8_e5m2": 19, "float8_e5m2fnuz": 20}
@@ -190,7 +191,7 @@ def placement_rows(session: ort.InferenceSession) -> Rows:
 def translate_ort_error(error: Exception, what: str) -> Exception:
     """ONNX Runtime's exception as ours; one that means the memory ran out as MemoryError."""
     text = str(error).replace("[ONNXRuntimeError] : ", "")
-    if "bad_alloc" in text or "Failed to allocate memory" in text:
+    if any(sign in text for sign in OUT_OF_MEMORY_SIGNS):
         return MemoryError(text)
     reason = text.split(" : ", 2)[-1].strip()
     reason = "\n".join(reason.splitlines()[:4])
