@@ -89,13 +89,14 @@ class _Checker:
             raise InvalidModelError(f"{self._file}: tensor '{tensor.name}' has no known dtype.") from None
 
     def _check_embedded(self, tensor: onnx.TensorProto, needed: int) -> None:
-        field = next((name for name in _DATA_FIELDS if len(getattr(tensor, name))), None)
-        if field is None:
+        lengths = ((name, len(getattr(tensor, name))) for name in _DATA_FIELDS)
+        field, length = next((held for held in lengths if held[1]), ("", 0))
+        if not field:
             fits = needed == 0
         elif field == "raw_data":
-            fits = len(tensor.raw_data) == needed and tensor.data_type != onnx.TensorProto.STRING
+            fits = length == needed and tensor.data_type != onnx.TensorProto.STRING
         else:
-            fits = len(getattr(tensor, field)) == _entries_needed(tensor)
+            fits = length == _entries_needed(tensor)
         if not fits:
             raise InvalidModelError(
                 f"{self._file}: tensor '{tensor.name}' has shape {list(tensor.dims)}, and data of another size.",
