@@ -112,8 +112,8 @@ class OptimizationPipeline:
                     failures[level] = error
         if not results:
             raise next(iter(failures.values()))
-        for error in failures.values():
-            logger.warning("%s", error)
+        for failure in failures.values():
+            logger.warning("%s", failure)
         progress("done", total, total)
         models = {ORIGINAL: model} | {str(result.level): Model.load(result.path) for result in results}
         report = OptimizationReport(
