@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from onnxsmith.errors import ModelError
@@ -92,3 +94,10 @@ def test_charts_show_the_counts(models, tmp_path, drawn):
 def test_a_counter_without_a_model_says_so():
     with pytest.raises(ModelError, match="no model to count"):
         NodeCounter().counts()
+
+
+def test_without_a_path_the_chart_goes_to_the_models_folder(tmp_path, monkeypatch, write_model):
+    monkeypatch.chdir(tmp_path)
+    counter = NodeCounter(Model.load(write_model("g (float[2] x) => (float[2] y) { y = Neg(x) }", "net.onnx")))
+    assert counter.plot_distribution() == Path("outputs/models/net_operators.png")
+    assert (tmp_path / "outputs/models/net_operators.png").read_bytes().startswith(b"\x89PNG")

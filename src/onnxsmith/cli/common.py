@@ -82,15 +82,18 @@ class Session:
         origins: Where each value that is not a default came from.
         format: How the result is printed.
         progress: Shows progress on stderr.
+        stop_progress: Takes the progress bar away, so that a result does not meet it.
     """
 
     config: Config
     origins: Mapping[str, str]
     format: OutputFormat
     progress: Progress
+    stop_progress: Callable[[], None]
 
     def emit(self, result: Record, render: Callable[[], Sequence[RenderableType]], **parts: Record | None) -> None:
         """Prints a result on stdout, as JSON or as what `render` makes; `parts` are put into the JSON by name."""
+        self.stop_progress()
         if self.format is OutputFormat.json:
             emit_json({**result.to_dict(), **{name: part.to_dict() for name, part in parts.items() if part}})
             return
@@ -140,8 +143,8 @@ def session(
     if console_level == "config" and not (quiet or verbose):
         console = loaded.config.logging.level
     file = loaded.config.paths.log if log_to_file or loaded.file is not None else None
-    with _logging(console, file), _progress(title, show=not quiet) as progress:
-        yield Session(loaded.config, loaded.origins, output_format, progress)
+    with _logging(console, file), _progress(title, show=not quiet) as (progress, stop):
+        yield Session(loaded.config, loaded.origins, output_format, progress, stop)
 
 
 @contextmanager
@@ -186,12 +189,12 @@ class _ConsoleHandler(logging.Handler):
 
 
 @contextmanager
-def _progress(title: str, *, show: bool) -> Iterator[Progress]:
-    """A progress bar on stderr, where that is a terminal."""
+def _progress(title: str, *, show: bool) -> Iterator[tuple[Progress, Callable[[], None]]]:
+    """A progress bar on stderr, where that is a terminal, and what takes it away."""
     from onnxsmith.records import no_progress
 
     if not show or not stderr_console().is_terminal:
-        yield no_progress
+        yield no_progress, lambda: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
@@ -209,7 +212,7 @@ def _progress(title: str, *, show: bool) -> Iterator[Progress]:
         def update(label: str, done: int, total: int) -> None:
             bar.update(task, description=f"{title}: {label}" if label else title, completed=done, total=total)
 
-        yield update
+        yield update, bar.stop
 
 
 @functools.cache

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from onnxsmith.config import PathsConfig
 from onnxsmith.errors import ModelError
 from onnxsmith.graph_analysis.charts import bar_chart, grouped_bar_chart
 from onnxsmith.graph_analysis.matching import default_domain
@@ -73,11 +74,11 @@ class NodeCounter:
         """
         return _counts(self._required())
 
-    def plot_distribution(self, path: str | Path) -> Path:
+    def plot_distribution(self, path: str | Path | None = None) -> Path:
         """Draws the counts as a horizontal bar chart.
 
         Args:
-            path: The PNG to write.
+            path: The PNG to write; None is `outputs/models/<model>_operators.png`.
 
         Returns:
             The path.
@@ -89,6 +90,8 @@ class NodeCounter:
         """
         model, counts = self._required(), self.counts()
         name = model.path.name if model.path is not None else model.name
+        if path is None:
+            path = PathsConfig().models / f"{Path(name).stem}_operators.png"
         return bar_chart(counts, Path(path), f"Operators of {name}: {sum(counts.values()):,} nodes", "nodes")
 
     def compare_counts(self, models: Mapping[str, Model], path: str | Path | None = None) -> CountComparison:

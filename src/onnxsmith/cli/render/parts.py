@@ -17,7 +17,7 @@ def table(title: str, *columns: str, rows: Iterable[Sequence[object]], right: Se
     """A table; the columns numbered in `right` are set flush right."""
     made = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD, title_style="bold", pad_edge=False)
     for index, column in enumerate(columns):
-        made.add_column(column, justify="right" if index in right else "left", overflow="fold")
+        made.add_column(column, justify="right" if index in right else "left", overflow="fold", no_wrap=index in right)
     for row in rows:
         made.add_row(*(escape(str(cell)) for cell in row))
     return made
