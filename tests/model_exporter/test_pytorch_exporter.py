@@ -1,3 +1,4 @@
+import functools
 import math
 import subprocess
 import sys
@@ -171,15 +172,26 @@ def test_outputs_without_names_are_numbered(torch_exporter, tmp_path):
 
 
 class Optional(nn.Module):
-    def forward(self, x, shift=None, factor=None):
-        return x if factor is None else x * factor
+    def forward(self, x, shift=None, factor=None, use_cache=None, **options):
+        return x if factor is None else 2 * x * factor + options.get("extra", 0)
+
+
+class Decorated(Optional):
+    """Its forward gives one of its own parameters a value, as those of transformers do."""
+
+    @functools.wraps(Optional.forward)
+    def forward(self, *args, **kwargs):
+        return super().forward(*args, **kwargs, use_cache=False)
 
 
 @BOTH
-def test_keyword_inputs(torch_exporter, tmp_path, exporter):
-    inputs = {"x": torch.rand(1, 3), "factor": torch.rand(1, 3)}
-    result = torch_exporter(exporter=exporter).export(Optional(), tmp_path / "m.onnx", inputs)
+@pytest.mark.parametrize("module", [Optional(), Decorated()])
+def test_keyword_inputs_in_any_order(torch_exporter, tmp_path, run_here, exporter, module):
+    inputs = {"factor": torch.rand(1, 3), "x": torch.rand(1, 3)}
+    result = torch_exporter(exporter=exporter).export(module, tmp_path / "m.onnx", inputs)
     assert [spec.name for spec in result.inputs] == ["x", "factor"]
+    x, factor = np.array([[1, 2, 3]], np.float32), np.array([[5, 7, 9]], np.float32)
+    np.testing.assert_array_equal(run_here(result.path, {"factor": factor, "x": x})["output"], [[10, 28, 54]])
     assert result.agrees
 
 
@@ -191,6 +203,17 @@ def test_an_input_whose_first_dimension_is_not_the_batch_stays_fixed(torch_expor
     result = torch_exporter().export(Table(), tmp_path / "m.onnx", (torch.rand(2, 3), torch.rand(3, 4)))
     assert shapes(result.inputs) == {"x": ("float32", ("batch_size", 3)), "table": ("float32", (3, 4))}
     assert result.warnings == ("input 'table' stays fixed at [3, 4]: its first dimension is not the batch",)
+    assert result.agrees
+
+
+def test_an_input_that_is_not_used_is_told_of(torch_exporter, tmp_path):
+    class First(nn.Module):
+        def forward(self, x, unused):
+            return x + 1
+
+    result = torch_exporter().export(First(), tmp_path / "m.onnx", (torch.rand(2, 3), torch.rand(2, 3)))
+    assert [spec.name for spec in result.inputs] == ["x"]
+    assert result.warnings == ("input 'unused' is not used, and the exported model does not have it",)
     assert result.agrees
 
 
@@ -406,6 +429,16 @@ def test_weights_in_many_files_are_gathered_in_one(torch_exporter, tmp_path, mon
     assert sorted(file.name for file in tmp_path.iterdir()) == ["m.onnx", "m.onnx.data"]
     assert result.agrees
     assert result.size_bytes == sum(file.stat().st_size for file in tmp_path.iterdir())
+
+
+@pytest.mark.large
+@BOTH
+def test_weights_over_2_gb(real_children, torch_exporter, tmp_path, exporter):
+    module = nn.Sequential(nn.Linear(16_400, 16_400), nn.Linear(16_400, 16_400))
+    result = torch_exporter(exporter=exporter, opset=18, input_shapes=[(1, 16_400)]).export(module, tmp_path / "m.onnx")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["m.onnx", "m.onnx.data"]
+    assert result.size_bytes > 2**31
+    assert result.agrees
 
 
 def test_the_module_that_the_configuration_names(torch_exporter, written_module, tmp_path, run_here):

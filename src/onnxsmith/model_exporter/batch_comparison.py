@@ -59,7 +59,11 @@ def compare_batches(
         what is amiss, in words.
     """
     names = [spec.name for spec in Model.load(path).inputs]
-    warnings: list[str] = []
+    warnings = [
+        f"input '{name}' is not used, and the exported model does not have it"
+        for name in inputs.names
+        if name not in names
+    ]
     shapes, feeds, expected = [], [], []
     for sizes in _sizes(inputs, batch_sizes):
         tensors = inputs.resized(sizes)

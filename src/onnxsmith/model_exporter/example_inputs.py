@@ -98,8 +98,10 @@ def make_example_inputs(
         tensors = _made_up(names, shapes, config, seed)
     else:
         if isinstance(given, Mapping):
-            keys = tuple(str(key) for key in given)
-            values = tuple(given.values())
+            # Both exporters write the inputs in the order of forward's parameters.
+            order = _parameter_names(module)
+            keys = tuple(sorted(map(str, given), key=lambda key: order.index(key) if key in order else len(order)))
+            values = tuple(given[key] for key in keys)
         else:
             values = (given,) if isinstance(given, torch.Tensor) else tuple(given)  # type: ignore[arg-type]
         for value in values:
