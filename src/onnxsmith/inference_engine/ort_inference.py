@@ -129,6 +129,32 @@ def run_model(
     return answer.outputs
 
 
+def run_models(
+    models: Sequence[tuple[Path, Level]], feed: Mapping[str, Any], *, limits: LimitsConfig | None = None
+) -> list[dict[str, Any]]:
+    """Runs several models once each on the CPU, on the same feed, in one child process.
+
+    Args:
+        models: The file of each, and its session's graph optimisation level.
+        feed: The inputs, which fit all of them.
+        limits: Time and memory.
+
+    Returns:
+        The outputs of each by name.
+
+    Raises:
+        RuntimeFailure: ONNX Runtime refuses one of them, or one fails, crashes, or passes a limit.
+    """
+    outputs: list[dict[str, Any]] = run_supervised(
+        f"{_CHILD}:run_each",
+        [(Path(path).absolute(), SessionSettings(level=level)) for path, level in models],
+        dict(feed),
+        limits=limits or LimitsConfig(),
+        what=f"running {', '.join(str(path) for path, _ in models)}",
+    ).value
+    return outputs
+
+
 def run_in_child(
     path: Path,
     settings: SessionSettings,

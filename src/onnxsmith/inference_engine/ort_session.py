@@ -124,6 +124,21 @@ def run_session(
     return RunAnswer(outputs, placement_rows(session), tuple(session.get_providers()), seconds, load_seconds, profile)
 
 
+def run_each(
+    jobs: list[tuple[Path, SessionSettings]], feed: dict[str, Any], *, progress: Progress = no_progress
+) -> list[dict[str, Any]]:
+    """Runs several models once each on the same feed.
+
+    Raises:
+        RuntimeFailure: ONNX Runtime refuses one of them or a run fails.
+    """
+    outputs = []
+    for index, (path, settings) in enumerate(jobs):
+        outputs.append(run_once(open_session(path, settings), feed, path))
+        progress("running", index + 1, len(jobs))
+    return outputs
+
+
 def run_once(session: ort.InferenceSession, feed: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Runs a session, element types that NumPy lacks included.
 

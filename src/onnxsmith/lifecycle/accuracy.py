@@ -8,28 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from onnxsmith.config import Config
+from onnxsmith.config import Config, Level
 from onnxsmith.inference_engine.classification import probabilities, top_classes
-from onnxsmith.inference_engine.ort_inference import run_model
+from onnxsmith.inference_engine.ort_inference import run_models
 from onnxsmith.lifecycle.records import Accuracy, AccuracyRow, ExampleAnswer
 from onnxsmith.lifecycle.subjects import HeldOut
 from onnxsmith.model import Model
-
-
-def class_probabilities(model: Model, path: Path, held_out: HeldOut, config: Config) -> np.ndarray[Any, Any]:
-    """A model's probabilities for the held-out samples: its last output of shape [samples, classes].
-
-    Args:
-        model: The exported model, whose inputs are asked.
-        path: The file to run: its own, or that of a level.
-        held_out: The samples.
-        config: `inference` and `limits` are used.
-    """
-    level = config.inference.optimization_level if path == model.path else "ORT_DISABLE_ALL"
-    feeds = {model.inputs[0].name: held_out.samples}
-    (outputs,) = run_model(path, [feeds], level=level, limits=config.limits)
-    classes = [value for value in outputs.values() if isinstance(value, np.ndarray) and value.ndim == 2]
-    return probabilities(classes[-1])
 
 
 def compare_accuracy(
@@ -37,15 +21,24 @@ def compare_accuracy(
 ) -> tuple[Accuracy, np.ndarray[Any, Any]]:
     """Runs the exported model and its levels on the held-out samples.
 
+    Args:
+        model: The exported model, run at the configured level.
+        levels: Its levels' files by name, each run as it is.
+        held_out: The samples, with the framework's own probabilities.
+        config: `inference` and `limits` are used.
+
     Returns:
         The comparison, and the exported model's probabilities, float64 [samples, classes].
     """
     assert model.path is not None
-    exported = class_probabilities(model, model.path, held_out, config)
+    as_it_is: Level = "ORT_DISABLE_ALL"
+    files = [(model.path, config.inference.optimization_level), *((path, as_it_is) for path in levels.values())]
+    feed = {model.inputs[0].name: held_out.samples}
+    exported, *optimized = map(_class_probabilities, run_models(files, feed, limits=config.limits))
     tables = {
         held_out.framework: held_out.probabilities,
         model.path.stem: exported,
-        **{label: class_probabilities(model, path, held_out, config) for label, path in levels.items()},
+        **dict(zip(levels, optimized, strict=True)),
     }
     answers = held_out.probabilities.argmax(axis=1)
     rows = tuple(
@@ -58,6 +51,11 @@ def compare_accuracy(
         for label, table in tables.items()
     )
     return Accuracy(framework=held_out.framework, samples=len(held_out.labels), rows=rows), exported
+
+
+def _class_probabilities(outputs: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    """The probabilities in a classifier's outputs: its last one of shape [samples, classes]."""
+    return probabilities([value for value in outputs.values() if isinstance(value, np.ndarray) and value.ndim == 2][-1])
 
 
 def example_answer(held_out: HeldOut, exported: np.ndarray[Any, Any], top_k: int, sample: int = 0) -> ExampleAnswer:
