@@ -200,3 +200,40 @@ def test_results_go_to_stdout_and_nothing_else_does(cli, classifier):
 def test_no_color_and_a_pipe_give_plain_text(cli, classifier, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[" not in cli("inspect", classifier).out
+
+
+def test_outputs_that_differ_fail_the_gate_and_are_shown(cli, classifier, tmp_path, monkeypatch):
+    """ONNX Runtime is made to look wrong: a tolerance of nothing, and a model that is quantised on the way."""
+    from onnxsmith.graph_optimizer import optimization_pipeline
+    from onnxsmith.graph_optimizer.agreement import Agreement
+
+    disagreement = Agreement(agree=False, max_abs_error=0.5, worst_output="y", reason="a planted difference")
+    real = optimization_pipeline.compare_outputs
+    answers = iter([True])
+
+    def planted(expected, got):
+        return real(expected, got) if next(answers, False) else disagreement
+
+    monkeypatch.setattr(optimization_pipeline, "compare_outputs", planted)
+    outcome = cli("optimize", classifier, "-o", tmp_path / "o.onnx", "--level", "ORT_ENABLE_BASIC")
+    assert outcome.code == 1
+    assert "DIFFER, largest error 5.0e-01 (a planted difference)" in outcome.out
+    assert outcome.err == "failed: the outputs at ORT_ENABLE_BASIC differ from the original's.\n"
+
+
+def test_an_export_that_differs_fails_the_gate(cli, tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is an extra")
+    from pathlib import Path
+
+    Path("fickle.py").write_text(
+        "import torch\n\n"
+        "class Fickle(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return x + (1.0 if torch.onnx.is_in_onnx_export() else 0.0)\n\n"
+        "def make():\n    return Fickle()\n"
+    )
+    outcome = cli("export", "pytorch", "fickle:make", "-o", tmp_path / "f.onnx", "--input-shape", "1,4")
+    assert outcome.code == 1
+    assert "DIFFERS" in outcome.out
+    assert "differ from PyTorch's" in outcome.err
+    assert (tmp_path / "f.onnx").is_file()

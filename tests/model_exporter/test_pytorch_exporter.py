@@ -464,10 +464,10 @@ def test_one_way_in_for_a_module_a_name_and_the_default(trained, written_module,
     given = export_pytorch_module(f"{name}:Net", tmp_path / "b.onnx", torch.rand(2, 5, 3), config=Config())
     assert given.inputs[0].shape == ("batch_size", 5, 3)
     asked = []
-    monkeypatch.setattr(entry, "train_or_reuse", lambda *args: asked.append(args[1:3]) or trained)
+    monkeypatch.setattr(entry, "train_simple_cnn", lambda *args: asked.append(args[1]) or trained)
     result = export_pytorch_module(None, tmp_path / "c.onnx", config=Config(seed=4))
     assert (result.module, result.agrees) == ("SimpleCNN", True)
-    assert asked == [(4, Config().paths.models)]
+    assert asked == [4]
 
 
 def test_a_run_past_its_limit_is_an_error(real_children, tmp_path):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -230,6 +230,16 @@ def stdout_console() -> Console:
 
     console = Console()
     return console if console.is_terminal else Console(width=160)
+
+
+def fail_gate(reason: str) -> NoReturn:
+    """Ends the command with exit code 1 although its result was printed and its files are there.
+
+    Args:
+        reason: What did not hold.
+    """
+    stderr_console().print(f"failed: {reason}", style="bold red", markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(1)
 
 
 def parse_dims(texts: list[str] | None) -> dict[str, int]:

@@ -15,6 +15,7 @@ from onnxsmith.cli.common import (
     QuietOption,
     SetOption,
     VerboseOption,
+    fail_gate,
     session,
 )
 
@@ -129,6 +130,8 @@ def pytorch(
             return render_pytorch_export(result)
 
         run.emit(result, rendered)
+    if not all(row.agree for row in result.comparison):
+        fail_gate(f"the outputs of {output} differ from PyTorch's.")
 
 
 def _shape(text: str) -> list[int]:
@@ -203,3 +206,5 @@ def sklearn(
             return render_sklearn_export(result)
 
         run.emit(result, rendered)
+    if result.comparison is not None and not result.comparison.agree:
+        fail_gate(f"the answers of {output} differ from scikit-learn's.")

@@ -15,6 +15,7 @@ from onnxsmith.cli.common import (
     QuietOption,
     SetOption,
     VerboseOption,
+    fail_gate,
     parse_dims,
     session,
 )
@@ -64,3 +65,6 @@ def run_lifecycle(
             return render_lifecycle(report)
 
         run.emit(report, rendered)
+    differing = [subject.label for subject in report.subjects if not subject.same_answers]
+    if differing:
+        fail_gate(f"the answers of {', '.join(differing)} are not the same at every level.")

@@ -18,6 +18,7 @@ from onnxsmith.cli.common import (
     QuietOption,
     SetOption,
     VerboseOption,
+    fail_gate,
     parse_dims,
     session,
 )
@@ -79,7 +80,9 @@ def optimize(
                 return render_level(result)
 
             run.emit(result, rendered)
-        elif output_dir is not None:
+            checked = [result]
+        else:
+            assert output_dir is not None
             report = api.optimize_levels(loaded, output_dir, **check, config=run.config, progress=run.progress)
 
             def rendered_levels() -> list[RenderableType]:
@@ -88,3 +91,7 @@ def optimize(
                 return render_levels(report)
 
             run.emit(report, rendered_levels)
+            checked = list(report.levels)
+    differing = [result.level for result in checked if result.agreement.agree is False]
+    if differing:
+        fail_gate(f"the outputs at {', '.join(differing)} differ from the original's.")

@@ -108,6 +108,12 @@ class SubjectReport(Record):
     charts: dict[str, Path]
     warnings: tuple[str, ...]
 
+    @property
+    def same_answers(self) -> bool:
+        """Whether every level answers as the original does, as far as that can be compared."""
+        levels = [result.agreement.agree for result in self.optimization.levels]
+        return False not in levels and (self.accuracy is None or self.accuracy.all_same)
+
 
 class StageTime(Record):
     """How long a stage took.

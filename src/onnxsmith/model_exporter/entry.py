@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from onnxsmith.config import Config
 from onnxsmith.model_exporter.pytorch_exporter import PyTorchExport, PyTorchExporter
 from onnxsmith.model_exporter.sklearn_exporter import SklearnExport, SklearnExporter
-from onnxsmith.model_exporter.training import train_or_reuse
+from onnxsmith.model_exporter.training import train_simple_cnn
 from onnxsmith.records import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def export_pytorch_module(
             trained on digits.
         path: Where the ONNX file goes.
         example_inputs: As for `PyTorchExporter.export`.
-        config: `export`, `limits`, `seed`, and `paths.models`, where a trained SimpleCNN is kept.
+        config: `export`, `limits` and `seed` are used.
         progress: Told of the steps.
 
     Raises:
@@ -41,7 +41,7 @@ def export_pytorch_module(
         settings = settings.model_copy(update={"module": module})
     exporter = PyTorchExporter(settings, limits=config.limits, seed=config.seed)
     if module is None and settings.module is None:
-        module = train_or_reuse(config.export.training, config.seed, config.paths.models, progress).module
+        module = train_simple_cnn(config.export.training, config.seed, progress).module
     if module is None or isinstance(module, str):
         return exporter.export_from_config(path, progress, example_inputs)
     return exporter.export(module, path, example_inputs, progress=progress)
