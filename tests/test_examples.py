@@ -19,7 +19,7 @@ def run(script, *arguments):
 
 def need(*modules):
     for module in modules:
-        pytest.importorskip(module, reason="it is an extra, or for the examples only")
+        pytest.importorskip(module, reason=f"{module} is not installed; it is an extra, or for the examples only")
 
 
 def test_the_lifecycle(tmp_path):
