@@ -18,6 +18,7 @@ from onnxsmith.model.carried import attach, carried_types, pack, unpack
 from onnxsmith.model.external_data import check_tensor_data
 from onnxsmith.model.messages import all_tensors
 from onnxsmith.model.model_file import PROTOBUF_LIMIT, parse
+from onnxsmith.model.node_names import with_unique_node_names
 from onnxsmith.model.saving import staged_folder
 from onnxsmith.model.specs import TensorSpec, spec_of
 from onnxsmith.model.weights import bind_external, embedded_bytes, external_tensors, leave_out, move_in, move_out
@@ -224,12 +225,24 @@ class Model:
 
     @contextmanager
     def on_disk(self) -> Iterator[Path]:
-        """The model's file, absolute; a temporary one for as long as the block lasts where it has none."""
-        if self.path is not None:
+        """The model's file, absolute; a temporary one for as long as the block lasts where it has none.
+
+        Nodes of the same name, which ONNX allows and ONNX Runtime refuses, get names of their own in a temporary file.
+        """
+        unique = self._has_unique_node_names()
+        if self.path is not None and unique:
             yield self.path.absolute()
             return
         with tempfile.TemporaryDirectory(prefix="onnxsmith-") as folder:
-            yield self.save(Path(folder) / "model.onnx")
+            named = self if unique else Model(with_unique_node_names(self.ir))
+            yield named.save(Path(folder) / "model.onnx")
+
+    def _has_unique_node_names(self) -> bool:
+        return all(
+            len(names) == len(set(names))
+            for _, graph in self.graphs()
+            for names in ([node.name for node in graph if node.name],)
+        )
 
     def forbid_overwrite(self, path: Path) -> None:
         """Refuses a destination that would destroy this model.
