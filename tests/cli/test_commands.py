@@ -237,3 +237,18 @@ def test_an_export_that_differs_fails_the_gate(cli, tmp_path):
     assert "DIFFERS" in outcome.out
     assert "differ from PyTorch's" in outcome.err
     assert (tmp_path / "f.onnx").is_file()
+
+
+@pytest.mark.parametrize("options", [[], ["--output-format", "json"]])
+def test_a_reader_that_goes_away_is_no_error(write_model, options):
+    import subprocess
+    import sys
+
+    body = " ".join(f"v{i + 1} = Neg(v{i})" for i in range(3000))
+    path = write_model(f"g (float[4] v0) => (float[4] v3000) {{ {body} }}")
+    command = [sys.executable, "-m", "onnxsmith", "inspect", str(path), "--nodes", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        errors = process.stderr.read()
+    assert (process.returncode, errors) == (0, b"")

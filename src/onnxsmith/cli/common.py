@@ -228,8 +228,12 @@ def stdout_console() -> Console:
     """The console for results; wide where it is not a terminal, so that nothing is cut."""
     from rich.console import Console
 
-    console = Console()
-    return console if console.is_terminal else Console(width=160)
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # rich itself would end the process with an error
+
+    console = Output()
+    return console if console.is_terminal else Output(width=160)
 
 
 def fail_gate(reason: str) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from typing import Annotated, Any, NoReturn
@@ -59,8 +60,8 @@ def main(argv: list[str] | None = None) -> int:
         sys.stderr.write("Stopped; nothing was left half-written.\n")
         return 130
     except BrokenPipeError:
-        # The reader of a pipe went away, as `| head` does.
-        sys.stderr.close()
+        # The reader of a pipe went away, as `| head` does; what is left in the buffer has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:  # noqa: BLE001 - the last place that can turn it into an exit code
         return _report(error, as_json=_wants_json(arguments))
