@@ -77,6 +77,8 @@ def inspect(
         InvalidModelError: The model is invalid; and whatever `load` raises.
     """
     loaded = load(model)
+    if chart is not None:
+        loaded.forbid_overwrite(Path(chart))
     report = GraphInspector(loaded, limits=(config or Config()).limits).inspect(progress)
     if chart is not None:
         NodeCounter(loaded).plot_distribution(chart)
@@ -213,7 +215,11 @@ def benchmark(
     """
     changes = {"benchmark.batch_sizes": batch_sizes, "benchmark.runs": runs, "benchmark.warmup_runs": warmup_runs}
     config = override(config or Config(), {**changes, **_inference(providers, level)})
-    report = Benchmark(config).run(load_labelled(models), dims=dims, feeds=feeds, progress=progress)
+    loaded = load_labelled(models)
+    if chart is not None:
+        for model in loaded.values():
+            model.forbid_overwrite(Path(chart))
+    report = Benchmark(config).run(loaded, dims=dims, feeds=feeds, progress=progress)
     if chart is not None:
         from onnxsmith.graph_analysis.charts import latency_chart
 

@@ -246,3 +246,65 @@ def test_a_full_or_read_only_disk_is_one_clear_error(cli, tmp_path, command, opt
         assert list(disk.iterdir()) == []
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_a_call_without_arguments_shows_the_help(cli):
+    outcome = cli()
+    assert outcome.code == 1
+    assert "Usage: onnxsmith" in outcome.err + outcome.out
+    assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "target"),
+    [
+        (("inspect", "m.onnx", "--chart", "m.onnx"), "m.onnx"),
+        (("benchmark", "m.onnx", "--runs", "2", "--chart", "m.onnx"), "m.onnx"),
+        (("optimize", "m.onnx", "--input", "x=x.npy", "-o", "x.npy"), "x.npy"),
+        (("optimize", "m.onnx", "-o", "c.yaml", "--config", "c.yaml"), "c.yaml"),
+        (("infer", "m.onnx", "--input", "all.npz", "-o", "all.npz"), "all.npz"),
+        (("profile", "m.onnx", "--input", "x=x.npy", "--trace", "x.npy"), "x.npy"),
+        (("export", "sklearn", "e.pkl", "-o", "e.pkl", "--trust-pickle"), "e.pkl"),
+        (("export", "sklearn", "-o", "x.npy", "--sample", "x.npy"), "x.npy"),
+        (("export", "pytorch", "mods:make", "-o", "mods.py", "--input-shape", "1,4"), "mods.py"),
+        (("export", "pytorch", "mods:make", "--state-dict", "w.pt", "-o", "w.pt", "--input-shape", "1,4"), "w.pt"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_no_output_overwrites_an_input(cli, arguments, target):
+    node = helper.make_node("Relu", ["x"], ["y"])
+    io = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy"]
+    onnx.save(
+        helper.make_model(
+            helper.make_graph([node], "g", io[:1], io[1:]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+        ),
+        "m.onnx",
+    )
+    np.save("x.npy", np.zeros(4, np.float32))
+    np.savez("all.npz", x=np.zeros(4, np.float32))
+    Path("c.yaml").write_text("seed: 1\n")
+    Path("e.pkl").write_bytes(b"\x80\x04N.")
+    Path("w.pt").write_bytes(b"weights")
+    Path("mods.py").write_text("import torch\n\ndef make():\n    return torch.nn.Linear(4, 2)\n")
+    before = Path(target).read_bytes()
+    outcome = cli(*arguments)
+    assert outcome.code == 1, outcome.err
+    assert f"{target}: is the input itself, and the input is never overwritten." in outcome.err
+    assert Path(target).read_bytes() == before
+
+
+@pytest.mark.parametrize("command", [("infer",), ("profile",), ("optimize", "-o", "o.onnx")], ids=" ".join)
+def test_inputs_larger_than_the_memory_are_one_clear_error(cli, write_model, command):
+    path = write_model("g (float[100000, 1000000, 100] x) => (float[100000, 1000000, 100] y) { y = Neg(x) }")
+    outcome = cli(command[0], path, *command[1:])
+    assert outcome.code == 1, outcome.err
+    assert "not enough memory" in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_a_factory_that_ends_the_process_is_one_clear_error(cli):
+    pytest.importorskip("torch", reason="PyTorch is an extra")
+    Path("leaver.py").write_text("import sys\n\ndef make():\n    sys.exit(7)\n")
+    outcome = cli("export", "pytorch", "leaver:make", "-o", "n.onnx", "--input-shape", "2,4")
+    assert outcome.code == 1
+    assert "'leaver:make' raised SystemExit" in outcome.err

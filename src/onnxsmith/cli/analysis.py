@@ -55,6 +55,7 @@ def inspect(
     ) as run:
         from onnxsmith import api
 
+        run.protect(chart)
         loaded = api.load(model)
         report = api.inspect(loaded, chart=chart, config=run.config, progress=run.progress)
         flow = api.analyze_shapes(loaded, config=run.config) if shapes else None

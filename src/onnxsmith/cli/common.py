@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -80,6 +80,7 @@ class Session:
     Attributes:
         config: The configuration in force.
         origins: Where each value that is not a default came from.
+        file: The configuration's file, or None.
         format: How the result is printed.
         progress: Shows progress on stderr.
         stop_progress: Takes the progress bar away, so that a result does not meet it.
@@ -87,9 +88,29 @@ class Session:
 
     config: Config
     origins: Mapping[str, str]
+    file: Path | None
     format: OutputFormat
     progress: Progress
     stop_progress: Callable[[], None]
+
+    def protect(self, *outputs: Path | None, inputs: Iterable[str | Path | None] = ()) -> None:
+        """Refuses outputs that are the configuration's file or an input.
+
+        Args:
+            *outputs: What the command is to write; None is passed over.
+            inputs: Files, or `--input` options, whose value may be a file.
+
+        Raises:
+            OutputError: One is.
+        """
+        from onnxsmith.model.saving import forbid_same_file
+
+        named = [str(text) for text in inputs if text is not None]
+        sources = [Path(part) for text in named for part in (text, text.partition("=")[2]) if part]
+        files = [source for source in (self.file, *sources) if source is not None and _is_file(source)]
+        for output in outputs:
+            if output is not None:
+                forbid_same_file(output, files)
 
     def emit(self, result: Record, render: Callable[[], Sequence[RenderableType]], **parts: Record | None) -> None:
         """Prints a result on stdout, as JSON or as what `render` makes; `parts` are put into the JSON by name."""
@@ -99,6 +120,13 @@ class Session:
             return
         for part in render():
             stdout_console().print(part)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a JSON value that is no path
+        return False
 
 
 def emit_json(fields: Mapping[str, Any]) -> None:
@@ -144,7 +172,7 @@ def session(
         console = loaded.config.logging.level
     file = loaded.config.paths.log if log_to_file or loaded.file is not None else None
     with _logging(console, file), _progress(title, show=not quiet) as (progress, stop):
-        yield Session(loaded.config, loaded.origins, output_format, progress, stop)
+        yield Session(loaded.config, loaded.origins, loaded.file, output_format, progress, stop)
 
 
 @contextmanager

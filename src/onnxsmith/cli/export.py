@@ -122,6 +122,8 @@ def pytorch(
     ) as run:
         from onnxsmith import api
 
+        source = _source_file(module)
+        run.protect(output, inputs=[state_dict, source])
         result = api.export_pytorch(None, output, config=run.config, progress=run.progress)
 
         def rendered() -> list[RenderableType]:
@@ -132,6 +134,11 @@ def pytorch(
         run.emit(result, rendered)
     if not all(row.agree for row in result.comparison):
         fail_gate(f"the outputs of {output} differ from PyTorch's.")
+
+
+def _source_file(name: str | None) -> Path | None:
+    """The file in the current folder that `package.module:factory` names, as far as the name tells."""
+    return Path(name.partition(":")[0].replace(".", "/") + ".py") if name else None
 
 
 def _shape(text: str) -> list[int]:
@@ -191,6 +198,8 @@ def sklearn(
         from onnxsmith import api
         from onnxsmith.inference_engine.input_files import load_array
 
+        source = _source_file(estimator)
+        run.protect(output, inputs=[estimator, source, sample])
         result = api.export_sklearn(
             None,
             output,

@@ -87,6 +87,7 @@ def infer(
 
         loaded = api.load(model)
         feeds = read_inputs(inputs or [], loaded.inputs, run.config.inference)
+        run.protect(output, inputs=inputs or [])
         if output is not None:
             loaded.forbid_overwrite(output)
         result = api.infer(loaded, feeds, dims=parse_dims(dims), top_k=top_k, config=run.config, progress=run.progress)
@@ -153,6 +154,7 @@ def benchmark(
         from onnxsmith.inference_engine.input_files import read_inputs
 
         loaded = api.load_labelled(models)
+        run.protect(chart, inputs=inputs or [])
         first = next(iter(loaded.values()))
         feeds = read_inputs(inputs or [], first.inputs, run.config.inference)
         report = api.benchmark(
@@ -201,6 +203,7 @@ def profile(
         from onnxsmith.inference_engine.input_files import read_inputs
 
         loaded = api.load(model)
+        run.protect(trace, inputs=inputs or [])
         if trace is not None:
             loaded.forbid_overwrite(trace)
         feeds = read_inputs(inputs or [], loaded.inputs, run.config.inference)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sys
@@ -72,10 +73,9 @@ def _terminate(*_: Any) -> NoReturn:
 
 
 def _wants_json(arguments: list[str]) -> bool:
-    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
     return any(
         argument == "--output-format=json" or (argument == "--output-format" and value == "json")
-        for argument, value in pairs
+        for argument, value in itertools.pairwise([*arguments, ""])
     )
 
 
@@ -90,6 +90,9 @@ def _report(error: Exception, *, as_json: bool) -> int:
 
     if isinstance(error, OnnxsmithError):
         message, hint, code = error.message, error.hint, error.exit_code
+    elif isinstance(error, MemoryError):
+        message, code = f"there is not enough memory: {error or 'an allocation failed'}.", 1
+        hint = "The model or its inputs are too large for this machine; ask for smaller sizes (--dim, --batch-size)."
     else:
         import traceback
 

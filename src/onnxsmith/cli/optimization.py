@@ -69,6 +69,8 @@ def optimize(
         from onnxsmith import api
         from onnxsmith.inference_engine.input_files import read_inputs
 
+        levels = [output_dir / f"optimized_{name}.onnx" for name in Level] if output_dir is not None else []
+        run.protect(output, *levels, inputs=inputs or [])
         loaded = api.load(model)
         check = {"feeds": read_inputs(inputs or [], loaded.inputs, run.config.inference), "dims": parse_dims(dims)}
         if output is not None:

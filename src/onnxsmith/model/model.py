@@ -19,7 +19,7 @@ from onnxsmith.model.external_data import check_tensor_data
 from onnxsmith.model.messages import all_tensors
 from onnxsmith.model.model_file import PROTOBUF_LIMIT, parse
 from onnxsmith.model.node_names import with_unique_node_names
-from onnxsmith.model.saving import staged_folder
+from onnxsmith.model.saving import forbid_same_file, staged_folder
 from onnxsmith.model.specs import TensorSpec, spec_of
 from onnxsmith.model.weights import bind_external, embedded_bytes, external_tensors, leave_out, move_in, move_out
 from onnxsmith.records import Progress, no_progress
@@ -255,10 +255,7 @@ class Model:
         own = [] if self.path is None else [self.path]
         sources = {*own, *self.external_files, *(Path(tensor.path) for tensor in external_tensors(self.ir))}
         for target in (path, path.with_name(f"{path.name}.data")):
-            if target.exists() and any(source.exists() and target.samefile(source) for source in sources):
-                raise OutputError(
-                    f"{target}: is the input itself, and the input is never overwritten.", "Name another file."
-                )
+            forbid_same_file(target, sources)
 
 
 def _walk_graphs(graph: ir.Graph, place: str) -> Iterator[tuple[str, ir.Graph]]:

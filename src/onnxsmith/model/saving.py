@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,6 +41,16 @@ def staged_folder(folder: Path) -> Iterator[Path]:
         for parent in made:
             if parent.is_dir() and not any(parent.iterdir()):
                 parent.rmdir()
+
+
+def forbid_same_file(target: Path, sources: Iterable[Path]) -> None:
+    """Refuses a destination that is one of the inputs, by whatever name or link.
+
+    Raises:
+        OutputError: It is.
+    """
+    if target.exists() and any(source.exists() and target.samefile(source) for source in sources):
+        raise OutputError(f"{target}: is the input itself, and the input is never overwritten.", "Name another file.")
 
 
 def _place_in_order(file: Path) -> tuple[bool, bool]:

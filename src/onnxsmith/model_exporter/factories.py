@@ -57,7 +57,7 @@ def load_factory(source: str, expected: type, what: str) -> Any:
         try:
             with quiet():
                 made = found()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ExportError(f"'{source}' raised {type(error).__name__}: {reason(error)}") from error
     if not isinstance(made, expected):
         raise ExportError(f"'{source}' returned a {type(made).__name__}, not {what}.")
