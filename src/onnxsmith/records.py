@@ -36,6 +36,19 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean '{close[0]}'?" if close else ""
 
 
+def printable(text: str, *, lines: bool = False) -> str:
+    r"""Text whose control characters are written out (`\x1b`), so that a name from a model cannot steer a terminal.
+
+    Args:
+        text: Any text.
+        lines: Keep line breaks.
+    """
+    return "".join(
+        character if character.isprintable() or (lines and character == "\n") else repr(character)[1:-1]
+        for character in text
+    )
+
+
 def format_bytes(count: int) -> str:
     """Bytes in words: "97.3 MB", a megabyte being 2^20 bytes."""
     for unit, size in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):

@@ -252,3 +252,16 @@ def test_a_reader_that_goes_away_is_no_error(write_model, options):
         process.stdout.close()
         errors = process.stderr.read()
     assert (process.returncode, errors) == (0, b"")
+
+
+def test_a_name_from_a_model_cannot_steer_the_terminal(cli, build_model, write_model):
+    model = build_model("g (float[2] x) => (float[2] y) { y = Neg(x) }")
+    name = "入力 [red]x[/red] \x1b[31m\n"
+    model.graph.input[0].name = model.graph.node[0].input[0] = name
+    path = write_model(model)
+    for arguments in (("inspect", path, "--nodes", "--shapes"), ("infer", path), ("infer", path, "--input", "q=1")):
+        outcome = cli(*arguments)
+        assert "\x1b" not in outcome.out + outcome.err
+        # An error has lines of its own, so a line break in a name stays one there.
+        written = r"入力 [red]x[/red] \x1b[31m" + (r"\n" if outcome.out else "")
+        assert written in outcome.out + outcome.err

@@ -151,7 +151,7 @@ def test_latency_and_throughput(tmp_path, drawn):
     assert heights[0] != heights[0]  # b was not measured at batch size 1
     marks = [line.get_ydata().tolist()[-1] for line in latency.lines]
     assert marks == [5.0, 6.0, 4.0, 5.0]
-    assert [text.get_text() for text in latency.texts if text.get_text()] == ["4", "1", "3"]
+    assert [text.get_text() for text in latency.texts if text.get_text()] == ["p50 4", "p50 1", "p50 3"]
     assert [text.get_text() for text in throughput.texts if text.get_text()] == ["2,000", "1,000", "2,667"]
     assert [text.get_text() for text in drawn[0].legends[0].get_texts()] == ["b", "a", "p95", "p99"]
     assert (latency.get_ylabel(), throughput.get_ylabel()) == ("latency (ms)", "throughput (samples/s)")

@@ -209,7 +209,9 @@ class _ConsoleHandler(logging.Handler):
     _STYLES: Final = {"WARNING": "yellow", "ERROR": "red", "DEBUG": "dim"}
 
     def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()
+        from onnxsmith.records import printable
+
+        text = printable(record.getMessage(), lines=True)
         line = text if record.levelname == "INFO" else f"{record.levelname.lower()}: {text}"
         stderr_console().print(
             line, style=self._STYLES.get(record.levelname, ""), markup=False, highlight=False, soft_wrap=True

@@ -102,12 +102,13 @@ def _report(error: Exception, *, as_json: bool) -> int:
         _write_json_error(type(error).__name__, message, hint)
     else:
         from onnxsmith.cli.common import stderr_console
+        from onnxsmith.records import printable
 
         console = stderr_console()
         console.print("[bold red]error:[/] ", end="")
-        console.print(message, markup=False, highlight=False, soft_wrap=True)
+        console.print(printable(message, lines=True), markup=False, highlight=False, soft_wrap=True)
         if hint:
-            console.print(hint, markup=False, highlight=False, soft_wrap=True, style="dim")
+            console.print(printable(hint, lines=True), markup=False, highlight=False, soft_wrap=True, style="dim")
     return code
 
 

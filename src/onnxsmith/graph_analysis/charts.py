@@ -255,7 +255,7 @@ def latency_chart(results: Sequence[LatencyResult], path: Path) -> Path:
         tail_handles = _tails(latency, positions, *columns[:3], values=few)
         _grouped_bars(throughput, labels, columns[3], values=few)
         latency.set(
-            title=f"Latency per run, {'bars and figures' if few else 'bars'}: p50",
+            title="Latency per run, bars: p50",
             xlabel="batch size",
             ylabel="latency (ms)",
         )
@@ -293,7 +293,9 @@ def _tails(
         ]
         for place, value, top in zip(places, p50[model], p99[model], strict=True):
             if values and not math.isnan(value):
-                axes.annotate(_number(value), (place, top), (0, 4), textcoords="offset points", ha="center", fontsize=8)
+                axes.annotate(
+                    f"p50 {_number(value)}", (place, top), (0, 4), textcoords="offset points", ha="center", fontsize=8
+                )
     return handles
 
 

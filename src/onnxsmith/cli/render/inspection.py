@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from onnxsmith.cli.render.parts import Parts, bullets, facts, table
-from onnxsmith.records import format_bytes
+from onnxsmith.records import format_bytes, printable
 
 if TYPE_CHECKING:
     from onnxsmith.graph_analysis import ModelReport, ShapeReport
@@ -74,7 +74,7 @@ def render_inspection(
             f"for {shapes.known_after} after inference",
             (),
         )
-        parts.append(Text("\n".join(shapes.lines)))
+        parts.append(Text("\n".join(map(printable, shapes.lines))))
     return [
         *parts,
         *bullets("Opportunities", _opportunities(report)),

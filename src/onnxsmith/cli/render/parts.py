@@ -10,16 +10,20 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from onnxsmith.records import printable
+
 Parts = list[RenderableType]
 
 
 def table(title: str, *columns: str, rows: Iterable[Sequence[object]], right: Sequence[int] = ()) -> Table:
     """A table; the columns numbered in `right` are set flush right."""
-    made = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD, title_style="bold", pad_edge=False)
+    made = Table(
+        title=escape(printable(title)), title_justify="left", box=box.SIMPLE_HEAD, title_style="bold", pad_edge=False
+    )
     for index, column in enumerate(columns):
         made.add_column(column, justify="right" if index in right else "left", overflow="fold", no_wrap=index in right)
     for row in rows:
-        made.add_row(*(escape(str(cell)) for cell in row))
+        made.add_row(*(escape(printable(str(cell))) for cell in row))
     return made
 
 
@@ -30,11 +34,11 @@ def facts(title: str, pairs: Iterable[tuple[str, object]]) -> RenderableType:
     made.add_column(overflow="fold")
     for name, value in pairs:
         if value not in ("", None, ()):
-            made.add_row(name, escape(str(value)))
-    return Group(Text(title, style="bold"), made, Text())
+            made.add_row(name, escape(printable(str(value))))
+    return Group(Text(printable(title), style="bold"), made, Text())
 
 
 def bullets(title: str, lines: Iterable[str], style: str = "") -> Parts:
     """A list of lines under a title; nothing where there are none."""
-    texts = [Text(f"- {line}", style=style) for line in lines]
-    return [Group(Text(title, style="bold"), *texts, Text())] if texts else []
+    texts = [Text(f"- {printable(line)}", style=style) for line in lines]
+    return [Group(Text(printable(title), style="bold"), *texts, Text())] if texts else []
