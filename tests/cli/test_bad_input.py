@@ -92,6 +92,11 @@ def test_a_bad_file_is_one_clear_error(cli, tmp_path, kind, command):
         (("infer", "M", "--input", "z=1"), "no input 'z'"),
         (("infer", "D", "--dim", "batch=0"), "must be at least 1"),
         (("infer", "D", "--dim", "batch=x"), "not a whole number"),
+        (("infer", "D", "--dim", "batch=2", "--dim", "batch=3"), "given twice"),
+        (
+            ("infer", "D", "--dim", "batch=5", "--input", "x=[[1, 2, 3, 4]]"),
+            "dimension 'batch' is asked to be 5, and is 1 in the inputs that are given",
+        ),
         (("infer", "D", "--dim", "bach=2"), "Did you mean 'batch'?"),
         (("infer", "D", "--input", "x=zero.npy"), "is zero"),
         (("infer", "M", "--providers", "CUDAA"), "Did you mean 'CUDA'?"),

@@ -150,6 +150,7 @@ def test_config_show_is_a_configuration(cli, tmp_path):
     (tmp_path / "again.yaml").write_text(shown)
     outcome = cli("config", "show", "--config", tmp_path / "again.yaml", "--output-format", "json")
     assert outcome.json["config"]["benchmark"]["batch_sizes"] == [2, 5]
+    assert cli("config", "schema", "--output-format", "json").code == 0
     schema = cli("config", "schema")
     assert json.loads(schema.out)["properties"]["benchmark"]
 

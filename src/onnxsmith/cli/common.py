@@ -289,6 +289,8 @@ def parse_dims(texts: list[str] | None) -> dict[str, int]:
         name, equals, size = text.rpartition("=")
         if not equals or not name:
             raise TensorError(f"--dim {text}: write it as NAME=SIZE, for example --dim batch=4.")
+        if name in sizes:
+            raise TensorError(f"--dim {text}: '{name}' is given twice.")
         try:
             sizes[name] = int(size)
         except ValueError:

@@ -51,8 +51,11 @@ def _yaml_lines(values: dict[str, Any], origins: Any, prefix: str = "", indent: 
     return lines
 
 
-def schema() -> None:
-    """Print the JSON schema of the configuration: every key, its type, its default and what it is for."""
+def schema(output_format: FormatOption = OutputFormat.json) -> None:
+    """Print the JSON schema of the configuration: every key, its type, its default and what it is for.
+
+    It is JSON in either output format.
+    """
     import json
 
     from onnxsmith.config import Config

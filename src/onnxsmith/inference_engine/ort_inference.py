@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from onnxsmith.config import Config, InferenceConfig, Level, LimitsConfig
-from onnxsmith.errors import OutputError, RuntimeFailure
+from onnxsmith.errors import OutputError, RuntimeFailure, TensorError
 from onnxsmith.inference_engine.classification import ClassScore, top_classes
 from onnxsmith.inference_engine.execution_providers import (
     ExecutionProviderSelector,
@@ -271,12 +271,21 @@ class OrtInference:
     ) -> tuple[dict[str, Any], frozenset[str], tuple[str, ...]]:
         """The feeds for a run: the given ones, and samples for the rest, of sizes that agree with the given ones.
 
+        Raises:
+            TensorError: An input does not fit, or a size contradicts one.
+
         Returns:
             The feeds, the names of those that were sampled, and notes on what was taken by default.
         """
         specs = self.model.inputs
-        sizes = {**_sizes_of(given, specs), **(dims or {})}
-        resolved = resolve_dims(specs, sizes, self.config.dims)
+        decided, asked = _sizes_of(given, specs), dims or {}
+        resolved = resolve_dims(specs, {**decided, **asked}, self.config.dims)
+        for key, size in decided.items():
+            if resolved.sizes[key] != size:
+                wanted = resolved.sizes[key]
+                raise TensorError(
+                    f"dimension '{key}' is asked to be {wanted}, and is {size} in the inputs that are given."
+                )
         missing = frozenset(spec.name for spec in specs if spec.name not in given)
         samples = sample_inputs(self.model, resolved, self.config.seed, only=missing)
         feeds = check_feeds(specs, {**samples, **given})
@@ -299,12 +308,19 @@ def _sizes_of(feeds: Mapping[str, Any], specs: Sequence[TensorSpec]) -> dict[str
     """The sizes of the dynamic dimensions that the given feeds already decide."""
     sizes: dict[str, int] = {}
     for spec in specs:
-        value = feeds.get(spec.name)
-        if isinstance(value, np.ndarray) and spec.shape is not None and value.ndim == len(spec.shape):
+        shape = _shape_of(feeds[spec.name]) if spec.name in feeds and spec.kind == "tensor" else None
+        if shape is not None and spec.shape is not None and len(shape) == len(spec.shape):
             for axis, dim in spec.dynamic_dims:
-                if value.shape[axis] > 0:
-                    sizes.setdefault(dim_key(spec, axis, dim), value.shape[axis])
+                if shape[axis] > 0:
+                    sizes.setdefault(dim_key(spec, axis, dim), shape[axis])
     return sizes
+
+
+def _shape_of(value: Any) -> tuple[int, ...] | None:
+    try:
+        return tuple(np.shape(value))
+    except ValueError:  # a ragged list, which the check of the feeds refuses
+        return None
 
 
 def _profile_prefix(folder: Path, model: Model) -> Path:
