@@ -11,7 +11,6 @@ from onnxsmith.graph_analysis.charts import (
     bar_chart,
     grouped_bar_chart,
     latency_chart,
-    line_chart,
     operator_chart,
     training_chart,
 )
@@ -95,12 +94,11 @@ def test_names_of_any_kind(tmp_path, drawn):
         lambda path: bar_chart({"Conv": 0}, path, "t", "nodes"),
         lambda path: grouped_bar_chart([], {}, path, "t", "nodes"),
         lambda path: grouped_bar_chart(["Conv"], {}, path, "t", "nodes"),
-        lambda path: line_chart([], {}, path, "t", "x", "y"),
         lambda path: training_chart([], path),
         lambda path: latency_chart([], path),
         lambda path: operator_chart([], path),
     ],
-    ids=["bars", "zero", "groups", "series", "lines", "training", "latency", "operators"],
+    ids=["bars", "zero", "groups", "series", "training", "latency", "operators"],
 )
 def test_nothing_to_show_is_drawn_too(draw, tmp_path):
     assert draw(tmp_path / "chart.png").stat().st_size > 0
@@ -114,13 +112,6 @@ def test_groups(tmp_path, drawn):
     assert [text.get_text() for text in axes.texts] == ["2", "1", "2", "0"]
     assert axes.get_ylabel() == "nodes"
     assert [text.get_text() for text in drawn[0].legends[0].get_texts()] == ["before", "after"]
-
-
-def test_lines(tmp_path, drawn):
-    line_chart([1, 2, 4], {"cnn": [1, 1.5, 2]}, tmp_path / "c.png", "Speed-up", "threads", "speed-up (×)")
-    axes = drawn[0].axes[0]
-    assert axes.lines[0].get_xydata().tolist() == [[1, 1], [2, 1.5], [4, 2]]
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("threads", "speed-up (×)")
 
 
 @pytest.mark.parametrize("as_row", [lambda row: row, lambda row: row.to_dict()], ids=["records", "mappings"])

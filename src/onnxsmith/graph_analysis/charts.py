@@ -161,36 +161,6 @@ def grouped_bar_chart(
     return path
 
 
-def line_chart(  # noqa: PLR0917 - the order of every chart here: data, path, words
-    x: Sequence[float], series: Mapping[str, Sequence[float]], path: Path, title: str, xlabel: str, ylabel: str
-) -> Path:
-    """Draws a line for each series.
-
-    Args:
-        x: The points on the x axis.
-        series: For each label, a value for each point.
-        path: The PNG to write.
-        title: Over the chart.
-        xlabel: What x is, with its unit.
-        ylabel: What the values are, with their unit.
-
-    Returns:
-        The path.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-        OutputError: The file cannot be written.
-    """
-    with _figure(path, title, 8.0, 4.0) as figure:
-        axes = figure.subplots()
-        if not x or not series:
-            _say_nothing(axes)
-            return path
-        _lines(axes, x, series, xlabel, ylabel)
-        _legend(figure, *axes.get_legend_handles_labels())
-    return path
-
-
 def training_chart(history: Sequence[Record | Mapping[str, float]], path: Path) -> Path:
     """Draws training: loss on the left, accuracy on the right, by epoch.
 

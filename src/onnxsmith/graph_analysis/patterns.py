@@ -131,11 +131,6 @@ def _per_channel(fit: Match) -> bool:
     return len(dims) <= channel + 2 and all(dim == 1 for axis, dim in enumerate(dims) if axis != channel)
 
 
-def _in_inference(fit: Match) -> bool:
-    """Whether the BatchNormalization does not compute its own statistics."""
-    return len([value for value in fit.node("BatchNormalization").outputs if value.name]) == 1
-
-
 def _means_over_last_axes(fit: Match) -> bool:
     """Whether every mean is over the last axes and keeps them."""
     for node in fit.nodes:

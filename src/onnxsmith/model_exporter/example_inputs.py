@@ -103,7 +103,7 @@ def make_example_inputs(
             keys = tuple(sorted(map(str, given), key=lambda key: order.index(key) if key in order else len(order)))
             values = tuple(given[key] for key in keys)
         else:
-            values = (given,) if isinstance(given, torch.Tensor) else tuple(given)  # type: ignore[arg-type]
+            values = (given,) if isinstance(given, torch.Tensor) else tuple(given)  # type: ignore[arg-type]  # torch is untyped here
         for value in values:
             if not isinstance(value, torch.Tensor):
                 raise ExportError(
