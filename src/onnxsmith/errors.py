@@ -8,6 +8,7 @@ OnnxsmithError                  exit code 2 unless it says otherwise
 │   │   ├── InvalidModelError   ONNX, but it breaks a rule of the format
 │   │   └── ExternalDataError   its weights are missing, too short, or outside its folder
 │   ├── TensorError             an input: name, shape, dtype or value
+│   ├── PassError               a pass or a pipeline that there is not, or an option that does not fit
 │   ├── ExportError             a module or an estimator that does not export
 │   ├── OutputError             a file or folder that cannot be written
 │   ├── MissingExtraError       an optional dependency is not installed
@@ -69,6 +70,10 @@ class ExternalDataError(ModelError):
 
 class TensorError(UserError):
     """An input tensor does not fit the model."""
+
+
+class PassError(UserError):
+    """A pass or a pipeline is unknown, cannot be loaded, or has an option that does not fit."""
 
 
 class ExportError(UserError):

@@ -1,0 +1,1 @@
+"""The passes, one idea a file, and the table of them."""
