@@ -110,7 +110,7 @@ class Editor:
         return None if value is None else self.facts.dtype(value)
 
     def array(self, value: ir.Value | None) -> np.ndarray | None:
-        """A constant's contents; None for what is no constant, an overridable initializer included. Do not write to it."""
+        """A constant's contents, not to be written to; None for what is none, an overridable initializer included."""
         return None if value is None else self.facts.array(value)
 
     def tensor(self, value: ir.Value | None) -> ir.TensorProtocol | None:

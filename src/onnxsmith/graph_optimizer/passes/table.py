@@ -105,7 +105,7 @@ def load_pass(name: str) -> type[Pass]:
         )
     try:
         found = point.load()
-    except Exception as error:  # noqa: BLE001  another package's module may raise anything
+    except Exception as error:
         raise PassError(f"the pass '{name}' ({point.value}) cannot be loaded: {error}") from error
     if not (isinstance(found, type) and issubclass(found, Pass)):
         raise PassError(f"the pass '{name}' ({point.value}) is not a subclass of onnxsmith.Pass.")
