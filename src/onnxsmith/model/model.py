@@ -8,20 +8,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import google.protobuf.message
 import onnx
 import onnx_ir as ir
 
-from onnxsmith.errors import ExternalDataError, InvalidModelError, OutputError
+from onnxsmith.errors import ExternalDataError, InternalError, InvalidModelError, OutputError
 from onnxsmith.model.carried import attach, carried_types, pack, unpack
 from onnxsmith.model.external_data import check_tensor_data
 from onnxsmith.model.messages import all_tensors
 from onnxsmith.model.model_file import PROTOBUF_LIMIT, parse
 from onnxsmith.model.node_names import with_unique_node_names
 from onnxsmith.model.saving import forbid_same_file, staged_folder
+from onnxsmith.model.serializing import Replace, to_message
 from onnxsmith.model.specs import TensorSpec, spec_of
-from onnxsmith.model.weights import bind_external, embedded_bytes, external_tensors, leave_out, move_in, move_out
+from onnxsmith.model.weights import (
+    LeftOut,
+    Streamed,
+    bind_external,
+    bind_left,
+    embedded_bytes,
+    external_tensors,
+    mapped_tensors,
+    move_out,
+)
+from onnxsmith.model.wire import put_back
 from onnxsmith.records import Progress, no_progress
 
 _EMBED_LIMIT = 1 << 30
@@ -33,8 +45,8 @@ _CHUNK = 1 << 22
 class Model:
     """An ONNX model over onnx-ir.
 
-    External weights stay memory-mapped until something reads them. Do not change `ir` in place where others hold the
-    model: make a new `Model`.
+    Weights stay in their files until something reads them, those in the model's own file too. Do not change `ir` in
+    place where others hold the model: make a new `Model`.
 
     Attributes:
         ir: The onnx-ir model.
@@ -55,7 +67,7 @@ class Model:
 
     @classmethod
     def load(cls, path: str | Path) -> Model:
-        """Loads a model, its external weights memory-mapped. Validity is checked by `analyse_native`.
+        """Loads a model, its weights memory-mapped. Validity is checked by `analyse_native`.
 
         Args:
             path: An ONNX file.
@@ -66,9 +78,12 @@ class Model:
             InvalidModelError: The graph in the file cannot be read, or a tensor's data is not of its size.
         """
         path = Path(path)
-        proto = parse(path)
-        external = check_tensor_data(proto, path)
-        return cls.from_proto(proto, path=path, external_files=external)
+        proto, left = parse(path)
+        external = check_tensor_data(proto, path, left or ())
+        model = cls.from_proto(proto, path=path, external_files=external)
+        if left is not None:
+            bind_left(model.ir, left)
+        return model
 
     @classmethod
     def from_proto(
@@ -99,14 +114,14 @@ class Model:
         Raises:
             InvalidModelError: It cannot be serialised.
         """
-        return self._message(self.ir)
+        return self._message(None)
 
-    def _message(self, model: ir.Model) -> onnx.ModelProto:
+    def _message(self, replace: Replace | None) -> onnx.ModelProto:
         try:
-            message = ir.to_proto(model)
+            message = ir.to_proto(self.ir) if replace is None else to_message(self.ir, replace)
         except (ir.serde.SerdeError, google.protobuf.message.Error) as error:
             raise InvalidModelError(f"{self.name}: cannot be serialised: {_root_cause(error)}") from error
-        unpack(message, model)
+        unpack(message, self.ir)
         return message
 
     @property
@@ -150,8 +165,8 @@ class Model:
         """Bytes on disk, external data included; the serialised size where there is no file."""
         if self.path is not None:
             return sum(file.stat().st_size for file in (self.path, *self.external_files))
-        frame, tensors = leave_out(self.ir)
-        return self._message(frame).ByteSize() + sum(tensor.nbytes for tensor in tensors)
+        left = LeftOut()
+        return self._message(left).ByteSize() + sum(tensor.nbytes for tensor in left.tensors)
 
     def digest(self, progress: Progress = no_progress) -> str:
         """SHA-256 over the model's file and then each external file, in the order of their names.
@@ -168,9 +183,9 @@ class Model:
 
     def _contents(self) -> Iterator[bytes]:
         if self.path is None:
-            frame, tensors = leave_out(self.ir)
-            yield self._message(frame).SerializeToString(deterministic=True)
-            for tensor in tensors:
+            left = LeftOut()
+            yield self._message(left).SerializeToString(deterministic=True)
+            for tensor in left.tensors:
                 yield tensor.tobytes()
             return
         for file in (self.path, *self.external_files):
@@ -180,7 +195,7 @@ class Model:
 
     def frame(self) -> onnx.ModelProto:
         """The model as protobuf, its large tensors references to nothing: what a check of the graph needs."""
-        return self._message(leave_out(self.ir)[0])
+        return self._message(LeftOut())
 
     def save(self, path: str | Path, *, external_data: bool | None = None) -> Path:
         """Saves the model: all of it or nothing, and never over the file it was loaded from.
@@ -196,6 +211,7 @@ class Model:
         Raises:
             OutputError: It would overwrite its own input, or cannot be written.
             ExternalDataError: A file with its weights is no longer there.
+            ModelFileError: The file it was loaded from has been written to since.
             InvalidModelError: The weights do not fit in one file.
         """
         path = Path(path)
@@ -208,13 +224,33 @@ class Model:
         if not external_data and embedded + external > PROTOBUF_LIMIT:
             raise _too_large(path)
         with staged_folder(path.absolute().parent) as staging:
-            model = move_out(self.ir, staging, f"{path.name}.data") if external_data else move_in(self.ir)
-            try:
-                data = self._message(model).SerializeToString()
-            except (ValueError, google.protobuf.message.EncodeError):
-                raise _too_large(path) from None
-            (staging / path.name).write_bytes(data)
+            self._write(
+                staging / path.name,
+                Streamed(move_out(self.ir, staging, f"{path.name}.data") if external_data else None),
+            )
         return path
+
+    def _write(self, path: Path, streamed: Streamed) -> None:
+        try:
+            message = self._message(streamed).SerializeToString()
+        except (ValueError, google.protobuf.message.EncodeError):
+            raise _too_large(path) from None
+        if not streamed.tensors:
+            path.write_bytes(message)
+            return
+        pieces, size = put_back(message, streamed.marks, [tensor.nbytes for tensor in streamed.tensors])
+        if size > PROTOBUF_LIMIT:
+            raise _too_large(path)
+        with path.open("wb") as file:
+            for piece in pieces:
+                if isinstance(piece, int):
+                    tensor: Any = streamed.tensors[piece]
+                    tensor.tofile(file)
+                else:
+                    file.write(piece)
+            written = file.tell()
+        if written != size:
+            raise InternalError(f"{self.name}: its tensors have {written - size:+,} bytes against what they say.")
 
     def _require_sources(self) -> None:
         for tensor in external_tensors(self.ir):
@@ -222,6 +258,8 @@ class Model:
                 raise ExternalDataError(
                     f"{self.name}: the weights of '{tensor.name}' were in '{tensor.path}', which is no longer there."
                 )
+        for file in {mapped.file for mapped in mapped_tensors(self.ir)}:
+            file.require_unchanged()
 
     @contextmanager
     def on_disk(self) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""Where the weights of a model lie: in a file beside it, in it, or left out. Each answer is a copy of the model."""
+"""Where the weights of a model lie: in a file beside it, in it, or left out; and what is written for them then."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from onnxsmith.errors import InvalidModelError
 from onnxsmith.model.carried import SparseTensor
+from onnxsmith.model.mapped import LeftInFile, MappedTensor
+from onnxsmith.model.serializing import Replace
+from onnxsmith.model.wire import Marks
 
 _THRESHOLD = 1024
 """Initializers of more than this many bytes go to the external file, where there is one."""
+
+_STREAMED = 1 << 16
+"""Tensors of more than this many bytes go straight to the file, past the message."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +39,6 @@ class Slot:
     def is_external(self) -> bool:
         """Whether the tensor lies in a file."""
         return isinstance(self.tensor, ir.ExternalTensor)
-
-    @property
-    def is_heavy(self) -> bool:
-        """Whether the tensor belongs in an external file: it is there already, or it is a large initializer."""
-        if self.is_external:
-            return True
-        plain = self.tensor.dtype != ir.DataType.STRING and not isinstance(self.tensor, SparseTensor)
-        return self.is_initializer and plain and self.tensor.nbytes > _THRESHOLD
 
 
 def tensor_slots(model: ir.Model) -> Iterator[Slot]:
@@ -75,6 +72,18 @@ def external_tensors(model: ir.Model) -> list[ir.ExternalTensor]:
     return [slot.tensor for slot in tensor_slots(model) if isinstance(slot.tensor, ir.ExternalTensor)]
 
 
+def mapped_tensors(model: ir.Model) -> list[MappedTensor]:
+    """The tensors that lie in the model's own file."""
+    return [slot.tensor for slot in tensor_slots(model) if isinstance(slot.tensor, MappedTensor)]
+
+
+def bind_left(model: ir.Model, left: LeftInFile) -> None:
+    """Gives a model, as onnx-ir read it, the tensors that were left in its file."""
+    for slot in tensor_slots(model):
+        if isinstance(slot.tensor, ir.TensorProtoTensor) and slot.tensor.raw in left:
+            slot.put(left.tensor(slot.tensor))
+
+
 def bind_external(model: ir.Model, folder: Path, allowed: Collection[Path]) -> None:
     """Tells each external tensor, which has been checked, where its file is.
 
@@ -100,46 +109,100 @@ def _at(tensor: ir.ExternalTensor, path: Path) -> ir.TensorProtocol:
     )
 
 
-def move_out(model: ir.Model, folder: Path, location: str) -> ir.Model:
-    """A copy whose weights lie in a new file; the file is not written where there are none.
+def move_out(model: ir.Model, folder: Path, location: str) -> Replace:
+    """Writes the weights to a new file, and none where there are no weights.
 
     Args:
         model: The model.
         folder: Where the file goes.
         location: The file's name.
+
+    Returns:
+        What to write for each tensor: for weights, where they are in that file.
     """
-    copy = _copy(model)
-    slots = [slot for slot in tensor_slots(copy) if slot.is_heavy]
-    if slots:
-        written = ir.external_data.convert_tensors_to_external([slot.tensor for slot in slots], folder, location)
-        for slot, tensor in zip(slots, written, strict=True):
-            slot.put(_described(tensor, slot.tensor))
-    return copy
+    slots = [slot for slot in tensor_slots(model) if _is_heavy(slot.tensor, slot.is_initializer)]
+    heavy = list({id(slot.tensor): slot.tensor for slot in slots}.values())
+    written = ir.external_data.convert_tensors_to_external(heavy, folder, location) if heavy else []
+    moved = {id(tensor): _described(there, tensor) for tensor, there in zip(heavy, written, strict=True)}
+
+    def replace(tensor: ir.TensorProtocol, is_initializer: bool) -> ir.TensorProtocol:
+        return moved[id(tensor)] if _is_heavy(tensor, is_initializer) else tensor
+
+    return replace
 
 
-def move_in(model: ir.Model) -> ir.Model:
-    """A copy without external tensors; their bytes are read when it is serialised."""
-    copy = _copy(model)
-    for slot in tensor_slots(copy):
-        if slot.is_external:
-            slot.put(_in_memory(slot.tensor))
-    return copy
+class LeftOut:
+    """What to write for each tensor where heavy ones are references to nothing.
 
+    Small tensors that shape inference may need are written, those of external files too.
 
-def leave_out(model: ir.Model) -> tuple[ir.Model, list[ir.TensorProtocol]]:
-    """A copy whose heavy tensors are references to nothing, and these tensors.
-
-    Small tensors that shape inference may need are kept in the copy, those of external files too.
+    Attributes:
+        tensors: The heavy ones that were met.
     """
-    copy = _copy(model)
-    left = []
-    for slot in tensor_slots(copy):
-        if slot.is_external and slot.tensor.nbytes <= _THRESHOLD:
-            slot.put(_in_memory(slot.tensor))
-        elif slot.is_heavy:
-            left.append(slot.tensor)
-            slot.put(_stub(slot.tensor))
-    return copy, left
+
+    def __init__(self) -> None:
+        self.tensors: list[ir.TensorProtocol] = []
+
+    def __call__(self, tensor: ir.TensorProtocol, is_initializer: bool) -> ir.TensorProtocol:
+        """What to write for a tensor."""
+        if isinstance(tensor, ir.ExternalTensor) and tensor.nbytes <= _THRESHOLD:
+            return _in_memory(tensor)
+        if not _is_heavy(tensor, is_initializer):
+            return tensor
+        self.tensors.append(tensor)
+        return _stub(tensor)
+
+
+class Streamed:
+    """What to write for each tensor where large ones go past the message: marks.
+
+    Attributes:
+        marks: The marks.
+        tensors: The large ones that were met, by the mark's number.
+    """
+
+    def __init__(self, moved: Replace | None) -> None:
+        """Takes what `move_out` returned; None where all weights go into the file."""
+        self.marks = Marks()
+        self.tensors: list[ir.TensorProtocol] = []
+        self._moved = moved
+
+    def __call__(self, tensor: ir.TensorProtocol, is_initializer: bool) -> ir.TensorProtocol:
+        """What to write for a tensor."""
+        if self._moved is not None:
+            tensor = self._moved(tensor, is_initializer)
+            if isinstance(tensor, ir.ExternalTensor):
+                return tensor
+        if _is_raw(tensor) and tensor.nbytes > _STREAMED:
+            self.tensors.append(tensor)
+            return _described(_Mark(self.marks.mark(len(self.tensors) - 1), tensor), tensor)
+        return _in_memory(tensor) if isinstance(tensor, ir.ExternalTensor) else tensor
+
+
+class _Mark(ir.LazyTensor):
+    __slots__ = ("_mark",)
+
+    def __init__(self, mark: bytes, tensor: ir.TensorProtocol) -> None:
+        super().__init__(lambda: tensor, tensor.dtype, ir.Shape(tensor.shape.numpy()), name=tensor.name)
+        self._mark = mark
+
+    def tobytes(self) -> bytes:
+        return self._mark
+
+
+def _is_raw(tensor: ir.TensorProtocol) -> bool:
+    """Whether a tensor is written as raw data; one that was read from another field, or sparse, goes back there."""
+    if isinstance(tensor, ir.TensorProtoTensor):
+        return not isinstance(tensor, SparseTensor) and bool(tensor.raw.HasField("raw_data"))
+    return tensor.dtype != ir.DataType.STRING
+
+
+def _is_heavy(tensor: ir.TensorProtocol, is_initializer: bool) -> bool:
+    """Whether a tensor belongs in an external file: it is there already, or it is a large initializer."""
+    if isinstance(tensor, ir.ExternalTensor):
+        return True
+    plain = tensor.dtype != ir.DataType.STRING and not isinstance(tensor, SparseTensor)
+    return is_initializer and plain and tensor.nbytes > _THRESHOLD
 
 
 def _stub(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
@@ -157,15 +220,6 @@ def _described(tensor: ir.TensorProtocol, original: ir.TensorProtocol) -> ir.Ten
     tensor.doc_string = original.doc_string
     tensor.metadata_props.update(original.metadata_props)
     return tensor
-
-
-def _copy(model: ir.Model) -> ir.Model:
-    try:
-        return model.clone()
-    except RuntimeError as error:
-        raise InvalidModelError(
-            f"the graph '{model.graph.name}' uses values that nothing makes, or its nodes are not in order."
-        ) from error
 
 
 def _all_graphs(model: ir.Model) -> Iterator[ir.Graph]:
