@@ -1,0 +1,157 @@
+"""Operators that pick elements or sum them up: Gather, TopK, the reductions and their like."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxsmith.graph_analysis.symbolic.call import Call, Info, PartialShape, Unknown, from_front, rule
+from onnxsmith.graph_analysis.symbolic.dims import Dim
+
+_INT64 = ir.DataType.INT64
+_AXES_INPUT = {"ReduceSum": 13}
+"""From which opset a reduction's axes are an input; the others since 18."""
+
+
+@rule("Gather")
+def gather(call: Call) -> list[PartialShape]:
+    data, indices = call.shape(0), call.shape(1)
+    axis = call.axis(len(data), 0)
+    return [[*data[:axis], *indices, *data[axis + 1 :]]]
+
+
+@rule("GatherElements")
+def gather_elements(call: Call) -> list[PartialShape]:
+    return [call.shape(1)]
+
+
+@rule("GatherND")
+def gather_nd(call: Call) -> list[PartialShape]:
+    data, indices = call.shape(0), call.shape(1)
+    depth = indices[-1]
+    if not isinstance(depth, int):
+        raise Unknown
+    start = call.int("batch_dims", 0) + depth
+    if start > len(data):
+        raise Unknown
+    return [[*indices[:-1], *data[start:]]]
+
+
+@rule("Compress")
+def compress(call: Call) -> list[PartialShape]:
+    axis = call.int("axis")
+    if axis is None:
+        return [[None]]
+    result: list[Dim | None] = list(call.shape(0))
+    result[from_front(axis, len(result))] = None
+    return [result]
+
+
+@rule("NonZero", dtypes=_INT64)
+def non_zero(call: Call) -> list[PartialShape]:
+    return [[len(call.shape(0)), None]]
+
+
+@rule("TopK", dtypes=(0, _INT64))
+def top_k(call: Call) -> list[PartialShape]:
+    result: list[Dim | None] = list(call.shape(0))
+    axis = call.axis(len(result), -1)
+    if call.opset >= 10:
+        contents = call.input(1).contents
+        count = contents[0] if contents else None
+    else:
+        count = call.int("k")
+    result[axis] = None if isinstance(count, float) else count
+    return [result, result]
+
+
+@rule("OneHot", dtypes=2)
+def one_hot(call: Call) -> list[PartialShape]:
+    result: list[Dim | None] = list(call.shape(0))
+    depth = call.input(1).contents
+    size = depth[0] if depth else None
+    axis = from_front(call.int("axis", -1), len(result) + 1)
+    result.insert(axis, int(size) if isinstance(size, float) else size)
+    return [result]
+
+
+@rule("ArgMax", "ArgMin", dtypes=_INT64)
+def arg_extreme(call: Call) -> list[PartialShape]:
+    given = call.shape(0)
+    axis = call.axis(len(given), 0)
+    kept = [1] if call.int("keepdims", 1) else []
+    return [[*given[:axis], *kept, *given[axis + 1 :]]]
+
+
+@rule(
+    *["ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"]
+)
+def reduce(call: Call) -> list[PartialShape]:
+    given = call.shape(0)
+    axes = reduced_axes(call, call.input(0))
+    keeps = call.int("keepdims", 1)
+    if axes is None:
+        if keeps:
+            return [[None] * len(given)]
+        raise Unknown
+    if keeps:
+        return [[1 if axis in axes else dim for axis, dim in enumerate(given)]]
+    return [[dim for axis, dim in enumerate(given) if axis not in axes]]
+
+
+def reduced_axes(call: Call, given: Info) -> list[int] | None:
+    """The axes that a reduction takes away; None where they are not known."""
+    if given.shape is None:
+        raise Unknown
+    rank = len(given.shape)
+    since = _AXES_INPUT.get(call.node.op_type, 18)
+    if call.opset >= since and call.has(1) and call.input(1).contents is None and call.input(1).shape != (0,):
+        return None
+    axes = call.axes(rank, 1, since)
+    if not axes:
+        return [] if call.int("noop_with_empty_axes", 0) else list(range(rank))
+    return axes
+
+
+@rule("Unique", dtypes=(0, _INT64, _INT64, _INT64))
+def unique(call: Call) -> list[PartialShape]:
+    axis = call.int("axis")
+    result: list[Dim | None] = [None]
+    if axis is not None:
+        result = list(call.shape(0))
+        result[from_front(axis, len(result))] = None
+    return [result, [None], [None], [None]]
+
+
+@rule("ConcatFromSequence", dtypes=lambda call: _element_dtype(call))
+def concat_from_sequence(call: Call) -> list[PartialShape]:
+    raise Unknown
+
+
+@rule("SequenceAt", dtypes=lambda call: _element_dtype(call))
+def sequence_at(call: Call) -> list[PartialShape]:
+    raise Unknown
+
+
+def _element_dtype(call: Call) -> ir.DataType | None:
+    other = call.input(0).other
+    return other.dtype if isinstance(other, ir.SequenceType) else None
+
+
+@rule("Det")
+def det(call: Call) -> list[PartialShape]:
+    return [call.shape(0)[:-2]]
+
+
+@rule("StringSplit", dtypes=(ir.DataType.STRING, _INT64))
+def string_split(call: Call) -> list[PartialShape]:
+    return [[*call.shape(0), None], call.shape(0)]
+
+
+@rule("SequenceLength", dtypes=_INT64)
+def sequence_length(call: Call) -> list[PartialShape]:
+    return [()]
+
+
+@rule("NonMaxSuppression", dtypes=_INT64)
+def non_max_suppression(call: Call) -> list[PartialShape]:
+    return [[None, 3]]
