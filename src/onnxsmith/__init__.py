@@ -16,6 +16,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from onnxsmith import lazy_sympy
+
 if TYPE_CHECKING:
     from onnxsmith.api import (
         benchmark,
@@ -74,6 +76,9 @@ __all__ = [
     "profile",
     "run",
 ]
+
+
+lazy_sympy.install()
 
 
 def __getattr__(name: str) -> Any:

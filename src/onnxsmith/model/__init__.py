@@ -3,7 +3,7 @@
 from onnxsmith.model.dims import ResolvedDims, resolve_dims
 from onnxsmith.model.feeds import check_feeds
 from onnxsmith.model.model import Model
-from onnxsmith.model.native import NativeAnalysis, analyse_native
+from onnxsmith.model.native import NativeAnalysis, analyse_native, check_native
 from onnxsmith.model.sample_inputs import sample_inputs
 from onnxsmith.model.saving import staged_folder
 from onnxsmith.model.specs import Dim, TensorSpec
@@ -15,6 +15,7 @@ __all__ = [
     "ResolvedDims",
     "TensorSpec",
     "analyse_native",
+    "check_native",
     "check_feeds",
     "resolve_dims",
     "sample_inputs",

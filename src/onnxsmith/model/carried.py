@@ -102,6 +102,11 @@ def pack(model: onnx.ModelProto, folder: Path | None) -> Carried:
     return Carried(types, tuple(info.SerializeToString() for info in training.training_info))
 
 
+def is_packed(tensor: ir.TensorProtocol) -> bool:
+    """Whether a tensor is in truth something that onnx-ir has no place for, and must go through `unpack`."""
+    return tensor.doc_string in (_SPARSE, _ATTRIBUTE)
+
+
 def attach(model: ir.Model, carried: Carried) -> None:
     """Hangs on a model what `pack` took out of its message."""
     if carried.types or carried.training:

@@ -24,13 +24,12 @@ from onnxsmith.model.saving import forbid_same_file, staged_folder
 from onnxsmith.model.serializing import Replace, to_message
 from onnxsmith.model.specs import TensorSpec, spec_of
 from onnxsmith.model.weights import (
+    Holdings,
     LeftOut,
     Streamed,
     bind_external,
     bind_left,
-    embedded_bytes,
-    external_tensors,
-    mapped_tensors,
+    holdings,
     move_out,
 )
 from onnxsmith.model.wire import put_back
@@ -216,12 +215,12 @@ class Model:
         """
         path = Path(path)
         self.forbid_overwrite(path)
-        self._require_sources()
-        embedded = embedded_bytes(self.ir)
-        external = sum(tensor.nbytes for tensor in external_tensors(self.ir))
+        held = holdings(self.ir)
+        self._require_sources(held)
+        external = sum(tensor.nbytes for tensor in held.external)
         if external_data is None:
-            external_data = external > 0 or embedded > _EMBED_LIMIT
-        if not external_data and embedded + external > PROTOBUF_LIMIT:
+            external_data = external > 0 or held.embedded > _EMBED_LIMIT
+        if not external_data and held.embedded + external > PROTOBUF_LIMIT:
             raise _too_large(path)
         with staged_folder(path.absolute().parent) as staging:
             self._write(
@@ -252,13 +251,13 @@ class Model:
         if written != size:
             raise InternalError(f"{self.name}: its tensors have {written - size:+,} bytes against what they say.")
 
-    def _require_sources(self) -> None:
-        for tensor in external_tensors(self.ir):
+    def _require_sources(self, held: Holdings) -> None:
+        for tensor in held.external:
             if not Path(tensor.path).is_file():
                 raise ExternalDataError(
                     f"{self.name}: the weights of '{tensor.name}' were in '{tensor.path}', which is no longer there."
                 )
-        for file in {mapped.file for mapped in mapped_tensors(self.ir)}:
+        for file in held.files:
             file.require_unchanged()
 
     @contextmanager
@@ -291,7 +290,7 @@ class Model:
         if path.is_dir():
             raise OutputError(f"{path}: is a folder; name a file in it.")
         own = [] if self.path is None else [self.path]
-        sources = {*own, *self.external_files, *(Path(tensor.path) for tensor in external_tensors(self.ir))}
+        sources = {*own, *self.external_files, *(Path(tensor.path) for tensor in holdings(self.ir).external)}
         for target in (path, path.with_name(f"{path.name}.data")):
             forbid_same_file(target, sources)
 

@@ -74,6 +74,23 @@ def analyse_native(model: Model, limits: LimitsConfig | None = None) -> NativeAn
     return _merge(model, inferred, inference_error)
 
 
+def check_native(model: Model, limits: LimitsConfig | None = None) -> None:
+    """Checks a model with `onnx.checker.check_model`; its weights are not looked at.
+
+    Raises:
+        InvalidModelError: The checker refuses it; the message has the checker's reason.
+        ChildCrashError: ONNX's checker died of it.
+        ChildTimeoutError: It took too long.
+        ChildMemoryError: It took too much memory.
+    """
+    frame = model.frame().SerializeToString()
+    what = f"checking {model.name}"
+    function = f"{__name__}:_check_and_infer"
+    problem = run_supervised(function, frame, infer=False, limits=limits or LimitsConfig(), what=what).value[0]
+    if problem is not None:
+        raise InvalidModelError(f"{model.name}: not a valid model: {problem}")
+
+
 def _merge(model: Model, inferred: list[RawTypes], inference_error: str | None) -> NativeAnalysis:
     shapes, dtypes, declared, conflicts = [], [], [], []
     for index, (_, graph) in enumerate(model.graphs()):

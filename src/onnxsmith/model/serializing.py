@@ -17,9 +17,10 @@ from onnxsmith.errors import InvalidModelError
 Replace = Callable[[ir.TensorProtocol, bool], ir.TensorProtocol]
 """Called with a tensor and whether it is an initializer, as against in an attribute; returns what to write there."""
 
-_WITH_TENSORS = frozenset(
+WITH_TENSORS = frozenset(
     {ir.AttributeType.TENSOR, ir.AttributeType.TENSORS, ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS}
 )
+"""The kinds of attributes that tensors can be in."""
 
 
 def to_message(model: ir.Model, replace: Replace) -> onnx.ModelProto:
@@ -90,7 +91,7 @@ class _NodesView(_View):
 
     def __iter__(self) -> Iterator[Any]:
         for node in self._of:
-            holds = any(attribute.type in _WITH_TENSORS for attribute in node.attributes.values())
+            holds = any(attribute.type in WITH_TENSORS for attribute in node.attributes.values())
             yield _AttributesView(node, self._replace) if holds else node
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from onnxsmith.model.carried import SparseTensor
-from onnxsmith.model.mapped import LeftInFile, MappedTensor
-from onnxsmith.model.serializing import Replace
+from onnxsmith.model.carried import SparseTensor, is_packed
+from onnxsmith.model.mapped import LeftInFile, MappedTensor, OpenFile
+from onnxsmith.model.serializing import WITH_TENSORS, Replace
 from onnxsmith.model.wire import Marks
 
 _THRESHOLD = 1024
@@ -42,39 +42,53 @@ class Slot:
 
 
 def tensor_slots(model: ir.Model) -> Iterator[Slot]:
-    """Every tensor of a model and its functions: initializers first, graph by graph, then attributes."""
-    for graph in _all_graphs(model):
-        for value in graph.initializers.values():
-            if value.const_value is not None:
-                yield Slot(value.const_value, partial(setattr, value, "const_value"), is_initializer=True)
-    for graph in _all_graphs(model):
-        for node in graph:
-            for attribute in list(node.attributes.values()):
-                yield from _attribute_slots(attribute, node.attributes.__setitem__)
+    """Every tensor of a model and its functions."""
     for function in model.functions.values():
         for attribute in list(function.attributes.values()):
             yield from _attribute_slots(attribute, function.attributes.__setitem__)
+    graphs = [*(function.graph for function in model.functions.values()), model.graph]
+    while graphs:
+        graph = graphs.pop()
+        for value in graph.initializers.values():
+            if value.const_value is not None:
+                yield Slot(value.const_value, partial(setattr, value, "const_value"), is_initializer=True)
+        for node in graph:
+            for attribute in [held for held in node.attributes.values() if held.type in WITH_TENSORS]:
+                yield from _attribute_slots(attribute, node.attributes.__setitem__)
+                if attribute.value is not None and not attribute.is_ref():
+                    if attribute.type == ir.AttributeType.GRAPH:
+                        graphs.append(attribute.value)
+                    elif attribute.type == ir.AttributeType.GRAPHS:
+                        graphs += attribute.value
 
 
-def embedded_bytes(model: ir.Model) -> int:
-    """The bytes of all tensors that lie in the model."""
-    return sum(
-        slot.tensor.nbytes
-        for slot in tensor_slots(model)
-        if not slot.is_external
-        and slot.tensor.dtype != ir.DataType.STRING
-        and not isinstance(slot.tensor, SparseTensor)
-    )
+@dataclass(frozen=True)
+class Holdings:
+    """Where the weights of a model lie.
+
+    Attributes:
+        embedded: The bytes of all tensors that lie in the model.
+        external: The tensors that lie in files beside it.
+        files: The model files that weights have been left in.
+    """
+
+    embedded: int
+    external: tuple[ir.ExternalTensor, ...]
+    files: frozenset[OpenFile]
 
 
-def external_tensors(model: ir.Model) -> list[ir.ExternalTensor]:
-    """The tensors that lie in files."""
-    return [slot.tensor for slot in tensor_slots(model) if isinstance(slot.tensor, ir.ExternalTensor)]
-
-
-def mapped_tensors(model: ir.Model) -> list[MappedTensor]:
-    """The tensors that lie in the model's own file."""
-    return [slot.tensor for slot in tensor_slots(model) if isinstance(slot.tensor, MappedTensor)]
+def holdings(model: ir.Model) -> Holdings:
+    """Looks where a model's weights lie."""
+    embedded, external, files = 0, [], set()
+    for slot in tensor_slots(model):
+        tensor = slot.tensor
+        if isinstance(tensor, ir.ExternalTensor):
+            external.append(tensor)
+        elif tensor.dtype != ir.DataType.STRING and not isinstance(tensor, SparseTensor):
+            embedded += tensor.nbytes
+            if isinstance(tensor, MappedTensor):
+                files.add(tensor.file)
+    return Holdings(embedded, tuple(external), frozenset(files))
 
 
 def bind_left(model: ir.Model, left: LeftInFile) -> None:
@@ -191,10 +205,10 @@ class _Mark(ir.LazyTensor):
 
 
 def _is_raw(tensor: ir.TensorProtocol) -> bool:
-    """Whether a tensor is written as raw data; one that was read from another field, or sparse, goes back there."""
-    if isinstance(tensor, ir.TensorProtoTensor):
-        return not isinstance(tensor, SparseTensor) and bool(tensor.raw.HasField("raw_data"))
-    return tensor.dtype != ir.DataType.STRING
+    """Whether a tensor is written as raw data; one that was read from another field goes back there."""
+    if isinstance(tensor, ir.TensorProtoTensor) and not tensor.raw.HasField("raw_data"):
+        return False
+    return tensor.dtype != ir.DataType.STRING and not is_packed(tensor)
 
 
 def _is_heavy(tensor: ir.TensorProtocol, is_initializer: bool) -> bool:
@@ -220,13 +234,6 @@ def _described(tensor: ir.TensorProtocol, original: ir.TensorProtocol) -> ir.Ten
     tensor.doc_string = original.doc_string
     tensor.metadata_props.update(original.metadata_props)
     return tensor
-
-
-def _all_graphs(model: ir.Model) -> Iterator[ir.Graph]:
-    yield from model.graphs()
-    for function in model.functions.values():
-        yield function.graph
-        yield from function.subgraphs()
 
 
 def _attribute_slots(attribute: ir.Attr, put: Callable[[str, ir.Attr], None]) -> Iterator[Slot]:

@@ -1,7 +1,7 @@
 """Protobuf's wire format, as far as it takes to leave large raw data out of a message and to put it back.
 
-A mark stands where raw data was: a number behind a token, drawn at random for each message, so that nothing else in it is
-the same. `leave_out` makes a message with marks from a file's bytes, `put_back` a file's pieces from such a message.
+A mark stands where raw data was: a number behind a token, drawn at random for each message, so that nothing else in it
+is the same. `leave_out` makes a message with marks from a file's bytes, `put_back` a file's pieces from such a message.
 """
 
 from __future__ import annotations
