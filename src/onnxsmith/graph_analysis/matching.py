@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import EllipsisType
 from typing import Any
 
@@ -50,11 +50,13 @@ class Match:
         nodes: The nodes, the last one first, each once.
         skipped: No-ops on the way.
         names: The values that the names of the term stand for.
+        numbers: Each constant that had to be a number, and that number.
     """
 
     nodes: tuple[ir.Node, ...] = ()
     skipped: tuple[ir.Node, ...] = ()
     names: Mapping[str, ir.Value] = field(default_factory=dict)
+    numbers: tuple[tuple[ir.Value, float], ...] = ()
 
     def node(self, *names: str) -> ir.Node:
         """A node of one of these operators; the one farthest from the last node, where there are several."""
@@ -176,11 +178,12 @@ def _match(term: Term, value: ir.Value | None, so_far: Match) -> Iterator[Match]
         source, skipped = _through(value)
         bound = so_far.names.get(term, source)
         if bound is source:
-            yield Match(so_far.nodes, so_far.skipped + skipped, {**so_far.names, term: source})
+            names = {**so_far.names, term: source}
+            yield replace(so_far, skipped=so_far.skipped + skipped, names=names)
     elif isinstance(term, tuple):
         source, skipped = _through(value)
         node = source.producer()
-        here = Match(so_far.nodes, so_far.skipped + skipped, so_far.names)
+        here = replace(so_far, skipped=so_far.skipped + skipped)
         if node is not None and source is node.outputs[0]:
             yield from _match_chain(term, node, here) if _is_chain(term) else _match_node(term, node, here)
         if _is_chain(term):
@@ -188,7 +191,7 @@ def _match(term: Term, value: ir.Value | None, so_far: Match) -> Iterator[Match]
     else:
         number = scalar(value)
         if number is not None and math.isclose(number, term, rel_tol=_TOLERANCE, abs_tol=1e-6):
-            yield so_far
+            yield replace(so_far, numbers=(*so_far.numbers, (value, term)))
 
 
 def _through(value: ir.Value) -> tuple[ir.Value, tuple[ir.Node, ...]]:
@@ -235,7 +238,7 @@ def _match_node(term: tuple[Any, ...], node: ir.Node, so_far: Match) -> Iterator
 
 def _with(node: ir.Node, so_far: Match) -> Match:
     nodes = so_far.nodes if node in so_far.nodes else (*so_far.nodes, node)
-    return Match(nodes, so_far.skipped, so_far.names)
+    return replace(so_far, nodes=nodes)
 
 
 def _for_inputs(terms: list[Term | EllipsisType], node: ir.Node) -> list[Term]:
