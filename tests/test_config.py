@@ -41,7 +41,7 @@ def test_repository_file_holds_every_key_at_its_default(monkeypatch):
     loaded = load_config(environment={})
     assert loaded.file == Path("config.yaml")
     assert loaded.config == Config()
-    keys = {".".join(key) for key in iterate_keys()} - {"dims"}
+    keys = {".".join(key) for key in iterate_keys()} - {"dims", "optimization.dims"}
     assert keys == set(loaded.origins)
 
 
@@ -208,7 +208,7 @@ ALL = "model, seed, dims, paths, export, optimization, inference, benchmark, lim
         (
             "benchmark: {opset: 17}",
             "c.yaml:1: unknown key 'opset' in 'benchmark'. "
-            "Did you mean 'export.pytorch.opset' or 'export.sklearn.opset'?",
+            "Did you mean 'export.pytorch.opset' or 'export.sklearn.opset' or 'optimization.opset'?",
         ),
         ("intra_op_thread: 1", "c.yaml:1: unknown key 'intra_op_thread'. Did you mean 'inference.intra_op_threads'?"),
         ("zzz: 1", f"c.yaml:1: unknown key 'zzz'.\nThe keys there are: {ALL}."),

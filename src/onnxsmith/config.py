@@ -6,6 +6,7 @@ underscores between levels), the file, the default. `config_loading.load_config`
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -36,8 +37,14 @@ def _not_a_flag(value: object) -> object:
     return value
 
 
+def _split_passes(value: object) -> object:
+    """Like `_split`, but the commas between a pass's options stay: `a{x=1,y=2},b`."""
+    return re.findall(r"[^,{\s][^,{]*(?:\{[^}]*\})?", value) if isinstance(value, str) else value
+
+
 Count = Annotated[int, BeforeValidator(_not_a_flag), Field(ge=1)]
 Deviation = Annotated[float, Field(gt=0)]
+PassNames = Annotated[tuple[str, ...], BeforeValidator(_split_passes)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 BatchSizes = Annotated[tuple[Count, ...], BeforeValidator(_split), Field(min_length=1)]
 
@@ -117,10 +124,22 @@ class ExportConfig(Section):
 
 
 class OptimizationConfig(Section):
-    """ONNX Runtime's graph optimisation levels."""
+    """The graph optimiser, and ONNX Runtime's own levels."""
 
+    pipeline: str = Field("default", description="The named pipeline; `onnxsmith passes` lists them.")
+    target: str | None = Field(None, description="Take the pipeline of this target: ort-cpu, tensorrt, qnn-htp:v75 …")
+    passes: PassNames = Field((), description="Run these passes instead, in this order: name or name{option=value}.")
+    skip: Names = Field((), description="Passes that do not run, by name.")
+    opset: int | None = Field(None, ge=1, description="Convert the model to this opset; null: it stays at its own.")
+    dims: dict[str, int | str] = Field({}, description="Fix (batch: 1) or rename (batch: n) dynamic dimensions.")
+    verify: bool = Field(True, description="Compare the outputs with the original's on several kinds of input.")
+    check: Literal["end", "each"] = Field(
+        "end", description="When the outputs are compared: at the end, or after each pass."
+    )
+    max_size_ratio: float = Field(1.02, gt=0, description="The optimised file is at most this many times the original.")
+    provenance: bool = Field(True, description="Each node that a pass made says so in its metadata.")
     levels: Annotated[tuple[Level, ...], BeforeValidator(_split), Field(min_length=1)] = Field(
-        LEVELS, description="The levels that OptimizationPipeline saves."
+        LEVELS, description="ONNX Runtime's levels that OptimizationPipeline saves."
     )
 
 

@@ -25,8 +25,8 @@ Key = tuple[str, ...]
 Entry = tuple[Key, Any, str]
 """A key, its value, and where it stands."""
 
-_DIMS = "dims"
-"""The one section whose keys are free, and may hold dots and underscores."""
+_FREE: tuple[Key, ...] = (("dims",), ("optimization", "dims"))
+"""The sections whose keys are free, and may hold dots and underscores."""
 
 _NULL = object()
 """A null that was written, as against a flag that was not given."""
@@ -184,11 +184,10 @@ def _read_environment(environment: Mapping[str, str]) -> Iterator[Entry]:
     """The variables that begin with `ONNXSMITH_`; an empty one counts as not set."""
     for name in sorted(environment):
         if name.startswith(ENV_PREFIX) and environment[name].strip():
-            head, *rest = name.removeprefix(ENV_PREFIX).split("__")
-            if head.lower() == _DIMS and rest:
-                key: Key = (_DIMS, "__".join(rest))
-            else:
-                key = tuple(part.lower() for part in (head, *rest))
+            parts = name.removeprefix(ENV_PREFIX).split("__")
+            key = _with_free_end(parts, "__")
+            if key not in _FREE and key[:-1] not in _FREE:
+                key = tuple(part.lower() for part in parts)
                 _check_variable(name, key)
             yield from _leaves(key, _parse_value(environment[name], name), name)
 
@@ -209,9 +208,18 @@ def _variable(key: Key) -> str:
 def _read_flags(flags: Mapping[str, Any], kind: str) -> Iterator[Entry]:
     for dotted, value in flags.items():
         if value is not None:
-            head, *rest = dotted.split(".")
-            key: Key = (_DIMS, ".".join(rest)) if head == _DIMS and rest else (head, *rest)
+            key = _with_free_end(dotted.split("."), ".")
             yield from _leaves(key, None if value is _NULL else value, f"{kind} {dotted}")
+
+
+def _with_free_end(parts: Sequence[str], separator: str) -> Key:
+    """A key in parts; what follows a section whose keys are free is one part."""
+    for free in _FREE:
+        depth = len(free)
+        if tuple(part.lower() for part in parts[:depth]) == free:
+            rest = parts[depth:]
+            return (*free, separator.join(rest)) if rest else free
+    return tuple(parts)
 
 
 def _leaves(key: Key, value: Any, origin: str) -> Iterator[Entry]:
@@ -239,7 +247,7 @@ def _parse_value(text: str, origin: str) -> Any:
 
 
 def _is_section(key: Key) -> bool:
-    return key == (_DIMS,) or _section(key) is not None
+    return key in _FREE or _section(key) is not None
 
 
 def _key_list(key: Key) -> str:
@@ -262,7 +270,7 @@ def _check_key(key: Key, origin: str) -> None:
     for depth, part in enumerate(key):
         model = _section(key[:depth])
         if model is None:
-            if key[:depth] == (_DIMS,):
+            if key[:depth] in _FREE:
                 return
             raise ConfigError(f"{origin}: '{'.'.join(key[:depth])}' is a value; it has no key '{part}'.")
         if part not in model.model_fields:

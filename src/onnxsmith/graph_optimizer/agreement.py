@@ -32,7 +32,7 @@ class Agreement(Record):
     reason: str | None = None
 
 
-def compare_outputs(expected: Mapping[str, Any], got: Mapping[str, Any]) -> Agreement:
+def compare_outputs(expected: Mapping[str, Any], got: Mapping[str, Any], *, strictness: float = 1.0) -> Agreement:
     """Compares the outputs of two runs.
 
     A floating-point output agrees where its largest difference is within a tolerance times the largest finite magnitude
@@ -42,6 +42,7 @@ def compare_outputs(expected: Mapping[str, Any], got: Mapping[str, Any]) -> Agre
     Args:
         expected: The outputs of the reference by name: arrays, lists of them, dicts of them.
         got: The outputs of the other run.
+        strictness: What the tolerances are multiplied by.
     """
     if list(expected) != list(got):
         return Agreement(agree=False, reason=f"the outputs are {', '.join(got)} and not {', '.join(expected)}")
@@ -50,6 +51,7 @@ def compare_outputs(expected: Mapping[str, Any], got: Mapping[str, Any]) -> Agre
         ratio, error, why = _compare(value, got[name])
         if error is not None:
             largest = max(error, largest or 0.0)
+        ratio /= strictness
         if ratio > worst_ratio:
             worst_ratio, worst = ratio, name
             reason = f"output '{name}': {why}" if why is not None else None

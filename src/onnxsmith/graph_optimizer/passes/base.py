@@ -56,10 +56,12 @@ class Pass(ABC):
 
     Attributes:
         name: Its name, unique among all passes: `fold-constants`.
+        in_place: Whether it changes the model that it is given; False where it makes another and leaves that one be.
         exact: Whether every bit of every output stays; False for one that changes the order of float arithmetic.
     """
 
     name: ClassVar[str]
+    in_place: ClassVar[bool] = True
     exact: ClassVar[bool] = True
 
     @abstractmethod

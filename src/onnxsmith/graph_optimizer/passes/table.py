@@ -95,7 +95,7 @@ def load_pass(name: str) -> type[Pass]:
     """
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
-        loaded = getattr(import_module(module), attribute)
+        loaded: type[Pass] = getattr(import_module(module), attribute)
         assert issubclass(loaded, Pass) and loaded.name == name
         return loaded
     point = plugins().get(name)

@@ -1,0 +1,207 @@
+"""Whether an optimised model still computes what the original did, on several kinds of input."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from onnxsmith.config import Config
+from onnxsmith.errors import RuntimeFailure, TensorError
+from onnxsmith.graph_optimizer.agreement import Agreement, compare_outputs
+from onnxsmith.graph_optimizer.operators import random_operators
+from onnxsmith.inference_engine.execution_providers import ExecutionProviderSelector
+from onnxsmith.inference_engine.ort_inference import run_in_child, session_settings
+from onnxsmith.model import Model, check_feeds, resolve_dims, sample_inputs
+from onnxsmith.records import Record
+
+logger = logging.getLogger(__name__)
+
+_STRICTNESS = 0.1
+"""A rewrite may round differently, but not as differently as another kernel may: a tenth of the usual tolerance."""
+
+_LARGE = 1e3
+
+
+class InputCheck(Record):
+    """The outputs on one kind of input.
+
+    Attributes:
+        kind: What the inputs are: `given`, `normal`, `uniform`, `zeros`, `large`, `nan`, `other sizes`.
+        agreement: The original's outputs against the optimised model's.
+    """
+
+    kind: str
+    agreement: Agreement
+
+
+class Verification(Record):
+    """The outputs on all kinds of input.
+
+    Attributes:
+        agree: Whether all agree; None where nothing could be compared.
+        checks: Each kind.
+        reason: Why not, or why they could not be compared; None where all agree.
+    """
+
+    agree: bool | None
+    checks: tuple[InputCheck, ...] = ()
+    reason: str | None = None
+
+
+class NumericCheck:
+    """Runs the original once, unoptimised, and holds other models against it.
+
+    Args:
+        model: The original.
+        config: `inference`, `limits`, `dims` and `seed` are used.
+        feeds: Inputs to check on first; what is not given is sampled.
+        sizes: Sizes of dynamic dimensions, by name.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        config: Config,
+        feeds: Mapping[str, Any] | None = None,
+        sizes: Mapping[str, int] | None = None,
+    ) -> None:
+        self.model = model
+        self.config = config
+        self._given = dict(feeds or {})
+        self._sizes = dict(sizes or {})
+
+    def verify(self, other: Model) -> Verification:
+        """Runs another model, unoptimised, and compares all outputs.
+
+        Args:
+            other: A model with the same inputs and outputs.
+        """
+        kinds, outputs, reason = self._reference
+        if reason is not None:
+            return Verification(agree=None, reason=reason)
+        try:
+            got = self._run(other, list(kinds.values()))
+        except RuntimeFailure as error:
+            return Verification(agree=False, reason=f"it does not run where the original does: {error.message}")
+        checks = tuple(
+            InputCheck(kind=kind, agreement=compare_outputs(expected, answer, strictness=_STRICTNESS))
+            for kind, expected, answer in zip(kinds, outputs, got, strict=True)
+        )
+        wrong = next((check for check in checks if not check.agreement.agree), None)
+        return Verification(
+            agree=wrong is None,
+            checks=checks,
+            reason=None if wrong is None else f"on {wrong.kind} inputs: {wrong.agreement.reason}",
+        )
+
+    def differs(self, other: Model) -> str | None:
+        """What is wrong with another model's outputs, or None."""
+        verification = self.verify(other)
+        return verification.reason if verification.agree is False else None
+
+    @cached_property
+    def _reference(self) -> tuple[dict[str, Mapping[str, Any]], list[dict[str, Any]], str | None]:
+        """The kinds of input that the original takes, its outputs on them, and why there are none."""
+        try:
+            kinds = self._kinds()
+        except TensorError as error:
+            if self._given or self._sizes:
+                raise
+            return {}, [], f"no inputs could be made: {error.message}"
+        first = next(iter(kinds))
+        try:
+            outputs = self._run(self.model, [*kinds.values(), kinds[first]])
+        except RuntimeFailure:
+            return self._one_by_one(kinds)
+        return self._repeatable(kinds, outputs)
+
+    def _one_by_one(
+        self, kinds: dict[str, Mapping[str, Any]]
+    ) -> tuple[dict[str, Mapping[str, Any]], list[dict[str, Any]], str | None]:
+        """The original fails on some kind of input: it says nothing about that kind, and the others remain."""
+        taken: dict[str, Mapping[str, Any]] = {}
+        outputs: list[dict[str, Any]] = []
+        failure = ""
+        for kind, feeds in kinds.items():
+            try:
+                outputs += self._run(self.model, [feeds])
+                taken[kind] = feeds
+            except RuntimeFailure as error:
+                failure = failure or error.message
+                logger.info("not compared on %s inputs, on which the original fails: %s", kind, error.message)
+                if not taken:
+                    break  # it fails on the most usual input: it is not worth a child for each of the others
+        if not taken:
+            return {}, [], f"the original does not run on these inputs: {failure}"
+        outputs += self._run(self.model, [next(iter(taken.values()))])
+        return self._repeatable(taken, outputs)
+
+    def _repeatable(
+        self, kinds: dict[str, Mapping[str, Any]], outputs: list[dict[str, Any]]
+    ) -> tuple[dict[str, Mapping[str, Any]], list[dict[str, Any]], str | None]:
+        again = outputs.pop()
+        if compare_outputs(outputs[0], again).agree:
+            return kinds, outputs, None
+        random = ", ".join(random_operators(self.model))
+        return {}, [], "two runs of the original differ" + (f": it has random operators ({random})" if random else "")
+
+    def _run(self, model: Model, feeds: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        selection = ExecutionProviderSelector.select(["CPU"])
+        settings = session_settings(self.config.inference, selection, level="ORT_DISABLE_ALL")
+        with model.on_disk() as file:
+            return run_in_child(file, settings, feeds, limits=self.config.limits).outputs
+
+    def _kinds(self) -> dict[str, Mapping[str, Any]]:
+        specs = self.model.inputs
+        resolved = resolve_dims(specs, self._sizes, self.config.dims)
+        seed = self.config.seed
+
+        def sample(number: int) -> dict[str, Any]:
+            return {**sample_inputs(self.model, resolved, seed + number), **self._given}
+
+        kinds: dict[str, dict[str, Any]] = {"given" if self._given else "normal": sample(0)}
+        free = [spec.name for spec in specs if spec.name not in self._given]
+        if free:
+            kinds["uniform"] = _changed(sample(1), free, _uniform)
+            kinds["zeros"] = _changed(sample(2), free, np.zeros_like)
+            kinds["large"] = _changed(sample(3), free, lambda array: array * array.dtype.type(_LARGE))
+            kinds["nan"] = _changed(sample(4), free, _with_nan)
+        if not self._given and (others := self._other_sizes()) is not None:
+            kinds["other sizes"] = sample_inputs(self.model, others, seed + 5)
+        return {kind: check_feeds(specs, feeds) for kind, feeds in kinds.items()}
+
+    def _other_sizes(self) -> Any:
+        """Other sizes for the dynamic dimensions that nobody asked for, or None."""
+        specs = self.model.inputs
+        resolved = resolve_dims(specs, self._sizes, self.config.dims)
+        changed = {
+            key: max(1, size + 1 if size < 3 else size // 2)
+            for key, size in resolved.sizes.items()
+            if key in resolved.defaulted
+        }
+        return resolve_dims(specs, {**self._sizes, **changed}, self.config.dims) if changed else None
+
+
+def _changed(feeds: dict[str, Any], names: list[str], change: Any) -> dict[str, Any]:
+    """Feeds with the floating-point arrays of some inputs changed."""
+    return {
+        name: change(value)
+        if name in names and isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size
+        else value
+        for name, value in feeds.items()
+    }
+
+
+def _uniform(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    span = float(array.max() - array.min()) or 1.0
+    return np.asarray((array - array.min()) / span).astype(array.dtype)
+
+
+def _with_nan(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    array = array.copy()
+    array.reshape(-1)[array.size // 2] = np.nan
+    return array

@@ -1,0 +1,264 @@
+"""The graph optimiser: passes over a model, checked, saved, and reported."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from onnxsmith.config import Config
+from onnxsmith.errors import InvalidModelError, PassError
+from onnxsmith.graph_optimizer.blame import first_fault
+from onnxsmith.graph_optimizer.editor import PROVENANCE
+from onnxsmith.graph_optimizer.instruments import Dump, Instrument, NumbersCheck
+from onnxsmith.graph_optimizer.interface import compare_interfaces
+from onnxsmith.graph_optimizer.numeric_check import NumericCheck, Verification
+from onnxsmith.graph_optimizer.optimize_report import OptimizeReport, total_passes
+from onnxsmith.graph_optimizer.pass_pipeline import PassPipeline, PipelineResult, Rollback, Stage
+from onnxsmith.graph_optimizer.passes.table import load_pass, make_pass
+from onnxsmith.graph_optimizer.pipelines import listed_stages, passes_of, stages_of, target_pipeline
+from onnxsmith.model import Model, check_native, staged_folder
+from onnxsmith.records import Progress, no_progress
+
+logger = logging.getLogger(__name__)
+
+NOT_VERIFIED = "verification is off"
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A model that passes made, and what the checks say of it.
+
+    Attributes:
+        result: The passes' result.
+        refined: Outputs whose shape is better known.
+        verification: The comparison of the outputs.
+        fault: What is wrong with it, or None.
+    """
+
+    result: PipelineResult
+    refined: tuple[str, ...]
+    verification: Verification
+    fault: str | None
+
+
+class Optimizer:
+    """Optimises a model's graph.
+
+    Args:
+        config: `optimization`, `inference`, `limits`, `dims` and `seed` are used.
+    """
+
+    def __init__(self, config: Config | None = None) -> None:
+        self.config = config or Config()
+
+    def run(
+        self,
+        model: Model,
+        path: str | Path,
+        *,
+        feeds: Mapping[str, Any] | None = None,
+        dump: Path | None = None,
+        progress: Progress = no_progress,
+    ) -> OptimizeReport:
+        """Optimises a model and saves it.
+
+        The result has the same interface; it is checked, and its outputs are compared with those of the model in ONNX
+        Runtime without optimisation. A pass that breaks something is taken out and named, and the others go on. A model
+        that cannot be made better is saved as it is.
+
+        Args:
+            model: The model; it stays as it is.
+            path: Where the optimised model goes; never the model itself.
+            feeds: Inputs for the comparison by name; what is not given is sampled.
+            dump: A folder for the model after each pass.
+            progress: Told of the passes.
+
+        Raises:
+            InvalidModelError: The model is invalid.
+            PassError: A pass or a pipeline is unknown.
+            TensorError: A dimension is unknown, or one of `feeds` does not fit.
+            OutputError: The output is the model, or cannot be written.
+        """
+        return _Run(self.config, model, Path(path), feeds=feeds or {}, dump=dump, progress=progress).run()
+
+    def plan(self) -> tuple[str, tuple[Stage, ...]]:
+        """The pipeline's name and its stages, by the configuration.
+
+        Raises:
+            PassError: A pass or a pipeline is unknown.
+        """
+        options = self.config.optimization
+        for name in options.skip:
+            load_pass(name)
+        if options.passes and options.target:
+            raise PassError(
+                "passes are listed and a target is named.", "Give one of them: a target has its own passes."
+            )
+        if options.passes:
+            name, stages = "custom", listed_stages(options.passes)
+        else:
+            name = target_pipeline(options.target) if options.target else options.pipeline
+            stages = stages_of(name)
+        first = []
+        if options.dims:
+            first.append(make_pass("specialize-shapes", {"dims": options.dims}))
+        if options.opset is not None:
+            first.append(make_pass("convert-opset", {"opset": options.opset}))
+        return name, ((Stage(tuple(first)), *stages) if first else stages)
+
+
+class _Run:
+    def __init__(
+        self,
+        config: Config,
+        model: Model,
+        path: Path,
+        *,
+        feeds: Mapping[str, Any],
+        dump: Path | None,
+        progress: Progress,
+    ) -> None:
+        self.options = config.optimization
+        self.config = config
+        self.model = model
+        self.path = path
+        self.progress = progress
+        self.name, self.stages = Optimizer(config).plan()
+        self.skip = frozenset(self.options.skip)
+        sizes = {key: size for key, size in self.options.dims.items() if isinstance(size, int)}
+        self.numbers = NumericCheck(model, config, feeds, sizes) if self.options.verify else None
+        self.asked = self._asked_interface()
+        instruments: list[Instrument] = [Dump(dump)] if dump is not None else []
+        if self.numbers is not None and self.options.check == "each":
+            instruments.append(NumbersCheck(self.numbers.differs))
+        self.pipeline = PassPipeline(self.stages, instruments)
+
+    def run(self) -> OptimizeReport:
+        start = time.perf_counter()
+        self.model.forbid_overwrite(self.path)
+        # The checker of ONNX is native code, and has its own process; the passes need not wait for it.
+        with ThreadPoolExecutor(1) as pool:
+            checked = pool.submit(check_native, self.model, self.config.limits)
+            try:
+                candidate, rolled_back = self._optimise()
+            finally:
+                checked.result()
+        result = candidate.result
+        unchanged = None
+        if candidate.fault is not None:
+            unchanged = candidate.fault
+            result = PipelineResult(self._fresh(), (), result.seconds, result.notes, result.rolled_back, result.runs)
+        elif not result.steps:
+            unchanged = "no pass found anything to do"
+        after, note = self._save(result)
+        unchanged = note or unchanged
+        names = [step.name for step in passes_of(self.stages)]
+        counts_before, counts_after = _op_counts(self.model), _op_counts(after)
+        return OptimizeReport(
+            model=self.model.name,
+            output=self.path,
+            pipeline=self.name,
+            opset_before=self.model.opset,
+            opset_after=after.opset,
+            nodes_before=_without_constants(counts_before),
+            nodes_after=_without_constants(counts_after),
+            op_counts_before=counts_before,
+            op_counts_after=counts_after,
+            size_before=self.model.size_bytes,
+            size_after=_size_of(self.path),
+            passes=total_passes(names, result.steps, result.seconds),
+            steps=result.steps,
+            rolled_back=(*result.rolled_back, *rolled_back),
+            notes=result.notes,
+            interface_refined=candidate.refined,
+            verification=candidate.verification,
+            unchanged=unchanged,
+            seconds=time.perf_counter() - start,
+        )
+
+    def _optimise(self) -> tuple[_Candidate, tuple[Rollback, ...]]:
+        """Runs the passes until the checks find nothing wrong, each time without the one that was to blame."""
+        skip = self.skip
+        gone: list[Rollback] = []
+        while True:
+            candidate = self._examine(self.pipeline.run(self._fresh, skip=skip, progress=self.progress))
+            if candidate.fault is None or not candidate.result.steps:
+                return candidate, tuple(gone)
+            logger.info("looking for the pass to blame: %s", candidate.fault)
+            blamed = first_fault(candidate.result, partial(self._fault_at, skip))
+            logger.warning("%s is rolled back: %s", blamed.name, blamed.reason)
+            gone.append(blamed)
+            skip |= {blamed.name}
+
+    def _fault_at(self, skip: frozenset[str], limit: int) -> str | None:
+        return self._examine(self.pipeline.run(self._fresh, skip=skip, limit=limit)).fault
+
+    def _examine(self, result: PipelineResult) -> _Candidate:
+        """Holds a result's interface, validity and outputs against the original's."""
+        differences, refined = compare_interfaces(self.asked, result.model)
+        if differences:
+            return _Candidate(result, (), Verification(agree=None), f"the interface differs: {differences[0]}")
+        if self.numbers is None:
+            return _Candidate(result, refined, Verification(agree=None, reason=NOT_VERIFIED), None)
+        self.progress("comparing the outputs", 0, 0)
+        try:
+            check_native(result.model, self.config.limits)
+        except InvalidModelError as error:
+            return _Candidate(result, refined, Verification(agree=None), error.message)
+        verification = self.numbers.verify(result.model)
+        fault = f"the outputs differ {verification.reason}" if verification.agree is False else None
+        return _Candidate(result, refined, verification, fault)
+
+    def _fresh(self) -> Model:
+        """The model, for passes to work on."""
+        return Model(self.model.ir.clone())
+
+    def _asked_interface(self) -> Model:
+        """The original with the dimensions that were asked for: the interface that the result must have."""
+        if not self.options.dims:
+            return self.model
+        return make_pass("specialize-shapes", {"dims": self.options.dims}).run(self._fresh()).model
+
+    def _save(self, result: PipelineResult) -> tuple[Model, str | None]:
+        """Saves the result; where the file is over its limit, without the notes on nodes, and then as it was."""
+        limit = int(self.model.size_bytes * self.options.max_size_ratio)
+        model = result.model
+        with staged_folder(self.path.absolute().parent) as staging:
+            staged = staging / self.path.name
+            if not self.options.provenance:
+                _strip(model)
+            if _size_of(model.save(staged)) > limit:
+                _strip(model)
+                if (size := _size_of(model.save(staged))) > limit:
+                    model = self._fresh()
+                    model.save(staged)
+                    return model, f"the optimised file has {size:,} bytes, and {limit:,} are allowed"
+        return model, None
+
+
+def _strip(model: Model) -> None:
+    for node in model.nodes():
+        node.metadata_props.pop(PROVENANCE, None)
+
+
+def _op_counts(model: Model) -> dict[str, int]:
+    counts = Counter(
+        node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}" for node in model.nodes()
+    )
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _without_constants(counts: Mapping[str, int]) -> int:
+    return sum(counts.values()) - counts.get("Constant", 0)
+
+
+def _size_of(path: Path) -> int:
+    """Bytes of a model's file and of its external data."""
+    return sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}.data")) if file.exists())

@@ -1,0 +1,154 @@
+"""The named pipelines: which passes, in which order, for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from onnxsmith.errors import PassError
+from onnxsmith.graph_optimizer.pass_pipeline import Stage
+from onnxsmith.graph_optimizer.passes.base import Pass
+from onnxsmith.graph_optimizer.passes.table import make_pass, parse_pass
+from onnxsmith.records import did_you_mean
+
+DEFAULT = "default"
+
+_ALGEBRA = (
+    "fold-constants",
+    "evaluate-shapes",
+    "fold-control-flow",
+    "eliminate-noops",
+    "simplify-casts",
+    "simplify-reshapes",
+    "simplify-transposes",
+    "simplify-slices",
+    "simplify-concats",
+    "fuse-pads",
+    "simplify-qdq",
+    "eliminate-duplicates",
+    "eliminate-dead-code",
+)
+_WEIGHTS = ("fold-pad", "fold-batch-norm", "fold-affine", "fuse-matmul-add")
+_RECOGNITION = (
+    "recognize-layer-norm",
+    "recognize-rms-norm",
+    "recognize-gelu",
+    "recognize-activations",
+    "recognize-rotary",
+    "recognize-attention",
+)
+_ORT = {"domain": "onnxruntime"}
+_CLEANING = ("fold-constants", "eliminate-noops", "simplify-reshapes", "eliminate-duplicates", "eliminate-dead-code")
+
+
+@dataclass(frozen=True)
+class NamedPipeline:
+    """A pipeline by name.
+
+    Attributes:
+        name: Its name.
+        summary: What it is for, in a sentence.
+        make: Makes its stages.
+    """
+
+    name: str
+    summary: str
+    make: Callable[[], tuple[Stage, ...]]
+
+
+def _stages(*, recognition: Mapping[str, str] | None = None) -> tuple[Stage, ...]:
+    """The usual stages.
+
+    Args:
+        recognition: Options for the passes that recognise operators.
+    """
+    return (
+        Stage((make_pass("inline-functions"),)),
+        Stage(tuple(map(make_pass, _ALGEBRA)), repeat=True),
+        Stage(
+            (
+                *(make_pass(name, recognition) for name in _RECOGNITION),
+                *map(make_pass, _WEIGHTS),
+                *map(make_pass, _CLEANING),
+            ),
+            repeat=True,
+        ),
+    )
+
+
+def _exact() -> tuple[Stage, ...]:
+    stages = (Stage(tuple(step for step in stage.passes if step.exact), stage.repeat) for stage in _stages())
+    return tuple(stage for stage in stages if stage.passes)
+
+
+def _upgraded(opset: int) -> tuple[Stage, ...]:
+    """The usual stages on a newer opset, which has more operators to recognise."""
+    inline, algebra, *rest = _stages()
+    return (inline, algebra, Stage((make_pass("convert-opset", {"opset": opset}),)), algebra, *rest)
+
+
+PIPELINES: dict[str, NamedPipeline] = {
+    pipeline.name: pipeline
+    for pipeline in (
+        NamedPipeline(DEFAULT, "standard operators at the model's own opset, for any runtime", _stages),
+        NamedPipeline(
+            "aggressive",
+            "moves the model to opset 23, which has GELU, RMSNorm, attention and rotary embeddings as operators",
+            lambda: _upgraded(23),
+        ),
+        NamedPipeline("exact", "only passes that keep every bit of every output", _exact),
+        NamedPipeline("ort-cpu", "for ONNX Runtime on a CPU: its own operators too", lambda: _stages(recognition=_ORT)),
+        NamedPipeline("openvino-cpu", "for OpenVINO, which recognises most patterns itself", _stages),
+        NamedPipeline("tensorrt", "for TensorRT, which fuses by itself: as for any runtime", _stages),
+        NamedPipeline("tensorrt-rtx", "for TensorRT-RTX: as for TensorRT", _stages),
+        NamedPipeline("qnn-htp", "for Qualcomm HTP: as for any runtime", _stages),
+        NamedPipeline("tvm", "for TVM: as for any runtime", _stages),
+    )
+}
+
+
+def stages_of(name: str) -> tuple[Stage, ...]:
+    """The stages of a named pipeline.
+
+    Raises:
+        PassError: There is none of that name.
+    """
+    pipeline = PIPELINES.get(name)
+    if pipeline is None:
+        raise PassError(
+            f"there is no pipeline '{name}'.{did_you_mean(name, PIPELINES)}", f"There are: {', '.join(PIPELINES)}."
+        )
+    return pipeline.make()
+
+
+def target_pipeline(target: str) -> str:
+    """The name of the pipeline for a target: `qnn-htp:v75` is for `qnn-htp`.
+
+    Raises:
+        PassError: There is no such target.
+    """
+    name = target.partition(":")[0]
+    targets = [known for known in PIPELINES if known not in (DEFAULT, "aggressive", "exact")]
+    if name not in targets:
+        raise PassError(
+            f"there is no target '{target}'.{did_you_mean(name, targets)}", f"There are: {', '.join(targets)}."
+        )
+    return name
+
+
+def listed_stages(texts: Sequence[str]) -> tuple[Stage, ...]:
+    """Stages for passes that a caller lists: each once, in that order.
+
+    Args:
+        texts: `name` or `name{option=value}`.
+
+    Raises:
+        PassError: One is unknown, or one of its options.
+    """
+    return (Stage(tuple(map(parse_pass, texts))),)
+
+
+def passes_of(stages: Sequence[Stage]) -> Iterator[Pass]:
+    """The passes of some stages."""
+    for stage in stages:
+        yield from stage.passes
