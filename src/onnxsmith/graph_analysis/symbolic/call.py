@@ -111,29 +111,27 @@ class Call:
             raise Unknown
         return found.value
 
-    def int(self, name: str, default: int | None = None) -> Any:
+    def integer(self, name: str, default: int | None = None) -> Any:
         """An attribute that is a whole number."""
         return self.attribute(name, ir.AttributeType.INT, default)
 
-    def ints(self, name: str, default: Sequence[int] | None = None) -> Any:
+    def integers(self, name: str, default: Sequence[int] | None = None) -> Any:
         """An attribute that is a list of whole numbers."""
         return self.attribute(name, ir.AttributeType.INTS, default)
 
-    def string(self, name: str, default: str = "") -> str:
+    def text(self, name: str, default: str = "") -> str:
         """An attribute that is a text."""
         found: str = self.attribute(name, ir.AttributeType.STRING, default)
         return found
 
     def axis(self, rank: int, default: int | None = None, name: str = "axis") -> int:
         """An attribute that is an axis, counted from the front."""
-        return from_front(self.int(name, default), rank)
+        return from_front(self.integer(name, default), rank)
 
     def axes(self, rank: int, index: int, since: int) -> list[int] | None:
         """The axes, an input from opset `since` on and an attribute before; None where there are none."""
-        if self.opset >= since:
-            axes = self.numbers(index) if self.has(index) else None
-        else:
-            axes = self.ints("axes")
+        listed = None if self.opset >= since else self.integers("axes")
+        axes = self.numbers(index) if self.opset >= since and self.has(index) else listed
         return None if axes is None else [from_front(axis, rank) for axis in axes]
 
 

@@ -301,6 +301,20 @@ def is_not_one(dim: Dim) -> bool:
     return is_nonnegative(sub(dim, 2)) or _content(dim) > 1
 
 
+def is_cut_off(dim: Dim, whole: Dim) -> bool:
+    """Whether this is the smaller one of `whole` and something that is at least 1.
+
+    If the two can be broadcast, to `whole`: where they differ, `whole` is larger than 1, so this must be 1.
+    """
+    if isinstance(dim, int) or len(dim.terms) != 1:
+        return False
+    ((monomial, coefficient),) = dim.terms.items()
+    if coefficient != 1 or len(monomial) != 1 or monomial[0].name != "min" or not monomial[0].arguments:
+        return False
+    one, other = monomial[0].arguments
+    return (one == whole and is_positive(other)) or (other == whole and is_positive(one))
+
+
 def _depth(dim: Dim) -> int:
     if isinstance(dim, int):
         return 0

@@ -5,14 +5,14 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnxsmith.graph_analysis.symbolic.call import Call, PartialShape, Shape, Unknown, rule
-from onnxsmith.graph_analysis.symbolic.dims import Dim, is_not_one
+from onnxsmith.graph_analysis.symbolic.dims import Dim, is_cut_off, is_not_one
 
 _BOOL = ir.DataType.BOOL
 
 
 def broadcast_dim(left: Dim, right: Dim) -> Dim | None:
     """The size that two sizes broadcast to, given that they do; None where it is not known."""
-    if left == right or right == 1:
+    if right in (left, 1):
         return left
     if left == 1:
         return right
@@ -20,9 +20,9 @@ def broadcast_dim(left: Dim, right: Dim) -> Dim | None:
         if isinstance(right, int):
             raise Unknown
         return left
-    if isinstance(right, int) or is_not_one(right):
+    if isinstance(right, int) or is_not_one(right) or is_cut_off(left, right):
         return right
-    return left if is_not_one(left) else None
+    return left if is_not_one(left) or is_cut_off(right, left) else None
 
 
 def broadcast(*shapes: PartialShape) -> list[Dim | None]:
@@ -47,20 +47,25 @@ def _broadcast_partial(one: Dim | None, other: Dim | None) -> Dim | None:
     return broadcast_dim(one, other)
 
 
-@rule(
-    *["Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Celu", "Clip", "Cos", "Cosh", "CumProd", "CumSum", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Hardmax", "Identity", "InstanceNormalization", "LRN", "LeakyRelu", "Log", "LogSoftmax", "LpNormalization", "MeanVarianceNormalization", "Mish", "Neg", "Reciprocal", "Relu", "ReverseSequence", "Round", "ScaledTanh", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Trilu", "GroupNormalization", "RMSNormalization", "RotaryEmbedding", "ScatterElements", "ScatterND", "Scatter", "BitwiseNot", "Not", "ImageScaler", "ParametricSoftplus", "TensorScatter"]
-)
-def same_as_input(call: Call) -> list[Shape]:
+@rule("Abs", "Ceil", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Round", "Sign", "Sqrt", "Erf", "Clip", "Not")
+@rule("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Sin", "Sinh", "Tan", "Tanh", "BitwiseNot")
+@rule("Celu", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Relu", "ScaledTanh", "Selu", "Shrink")
+@rule("Sigmoid", "Softplus", "Softsign", "Swish", "ThresholdedRelu", "ParametricSoftplus", "ImageScaler")
+@rule("Softmax", "LogSoftmax", "Hardmax", "CumSum", "CumProd", "Trilu", "ReverseSequence", "RotaryEmbedding")
+@rule("InstanceNormalization", "GroupNormalization", "RMSNormalization", "LpNormalization", "LRN")
+@rule("MeanVarianceNormalization", "Scatter", "ScatterElements", "ScatterND", "TensorScatter")
+def _same_as_input(call: Call) -> list[Shape]:
     return [call.shape(0)]
 
 
 @rule("IsNaN", "IsInf", dtypes=_BOOL)
-def test_of_input(call: Call) -> list[Shape]:
+def _test_of_input(call: Call) -> list[Shape]:
     return [call.shape(0)]
 
 
-@rule(*["Add", "Sub", "Mul", "Div", "Pow", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift", "PRelu", "And", "Or", "Xor", "Mod"])
-def binary(call: Call) -> list[PartialShape]:
+@rule("Add", "Sub", "Mul", "Div", "Pow", "Mod", "PRelu", "And", "Or", "Xor")
+@rule("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift")
+def _binary(call: Call) -> list[PartialShape]:
     left, right = call.shape(0), call.shape(1)
     if left == right:
         return [left]
@@ -72,22 +77,22 @@ def binary(call: Call) -> list[PartialShape]:
 
 
 @rule("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", dtypes=_BOOL)
-def comparison(call: Call) -> list[PartialShape]:
-    return binary(call)
+def _comparison(call: Call) -> list[PartialShape]:
+    return [broadcast(call.shape(0), call.shape(1)) if call.opset >= 7 else call.shape(0)]
 
 
 @rule("Max", "Min", "Sum", "Mean")
-def variadic(call: Call) -> list[PartialShape]:
+def _variadic(call: Call) -> list[PartialShape]:
     return [broadcast(*(call.shape(index) for index in range(len(call.inputs))))]
 
 
 @rule("Where", dtypes=1)
-def where(call: Call) -> list[PartialShape]:
+def _where(call: Call) -> list[PartialShape]:
     return [broadcast(call.shape(0), call.shape(1), call.shape(2))]
 
 
 def _named_dtype(call: Call, name: str, default: ir.DataType | None) -> ir.DataType | None:
-    number = call.int(name)
+    number = call.integer(name)
     if number is None:
         if name in call.node.attributes:  # opset 1 had texts
             raise Unknown
@@ -108,36 +113,36 @@ def _float_dtype(call: Call) -> ir.DataType | None:
 
 
 @rule("Cast", dtypes=_cast_dtype)
-def cast(call: Call) -> list[Shape]:
+def _cast(call: Call) -> list[Shape]:
     return [call.shape(0)]
 
 
 @rule("CastLike", dtypes=1)
-def cast_like(call: Call) -> list[Shape]:
+def _cast_like(call: Call) -> list[Shape]:
     return [call.shape(0)]
 
 
 @rule("RandomNormalLike", "RandomUniformLike", "EyeLike", dtypes=_like_dtype)
-def like_input(call: Call) -> list[Shape]:
+def _like_input(call: Call) -> list[Shape]:
     return [call.shape(0)]
 
 
 @rule("Bernoulli", dtypes=_like_dtype)
-def bernoulli(call: Call) -> list[Shape]:
+def _bernoulli(call: Call) -> list[Shape]:
     return [call.shape(0)]
 
 
 @rule("RandomNormal", "RandomUniform", dtypes=_float_dtype)
-def random(call: Call) -> list[PartialShape]:
-    shape = call.ints("shape")
+def _random(call: Call) -> list[PartialShape]:
+    shape: PartialShape | None = call.integers("shape")
     if shape is None:
         raise Unknown
     return [shape]
 
 
 @rule("Multinomial", dtypes=lambda call: _named_dtype(call, "dtype", ir.DataType.INT32))
-def multinomial(call: Call) -> list[PartialShape]:
-    return [[call.shape(0)[0], call.int("sample_size", 1)]]
+def _multinomial(call: Call) -> list[PartialShape]:
+    return [[call.shape(0)[0], call.integer("sample_size", 1)]]
 
 
 def _mask_dtype(call: Call) -> ir.DataType | None:
@@ -145,32 +150,32 @@ def _mask_dtype(call: Call) -> ir.DataType | None:
 
 
 @rule("Dropout", dtypes=(0, _mask_dtype))
-def dropout(call: Call) -> list[Shape]:
+def _dropout(call: Call) -> list[Shape]:
     return [call.shape(0), call.shape(0)]
 
 
 def _quantized_dtype(call: Call) -> ir.DataType | None:
     if call.has(2):
         return call.input(2).dtype
-    number = call.int("output_dtype", 0)
+    number = call.integer("output_dtype", 0)
     return ir.DataType(number) if number else ir.DataType.UINT8
 
 
 def _dequantized_dtype(call: Call) -> ir.DataType | None:
-    number = call.int("output_dtype", 0)
+    number = call.integer("output_dtype", 0)
     return ir.DataType(number) if number else call.input(1).dtype
 
 
 @rule("QuantizeLinear", dtypes=_quantized_dtype)
-def quantize(call: Call) -> list[Shape]:
+def _quantize(call: Call) -> list[Shape]:
     return [call.shape(0)]
 
 
 @rule("DequantizeLinear", dtypes=_dequantized_dtype)
-def dequantize(call: Call) -> list[Shape]:
+def _dequantize(call: Call) -> list[Shape]:
     return [call.shape(0)]
 
 
 @rule("DynamicQuantizeLinear", dtypes=(ir.DataType.UINT8, ir.DataType.FLOAT, ir.DataType.UINT8))
-def dynamic_quantize(call: Call) -> list[PartialShape]:
+def _dynamic_quantize(call: Call) -> list[PartialShape]:
     return [call.shape(0), (), ()]

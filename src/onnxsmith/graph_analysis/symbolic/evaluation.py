@@ -53,22 +53,22 @@ def _flat(array: np.ndarray) -> Contents:
 
 
 @contents("Shape")
-def shape_of(call: Call, result: Info) -> Sequence[Element]:
-    return call.shape(0)[call.int("start", 0) : call.int("end")]
+def _shape_of(call: Call, result: Info) -> Sequence[Element]:
+    return call.shape(0)[call.integer("start", 0) : call.integer("end")]
 
 
 @contents("Size")
-def size_of(call: Call, result: Info) -> Sequence[Element]:
+def _size_of(call: Call, result: Info) -> Sequence[Element]:
     return [product(call.shape(0))]
 
 
-@contents("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze")
-def unchanged(call: Call, result: Info) -> Sequence[Element]:
+@contents("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+def _unchanged(call: Call, result: Info) -> Sequence[Element]:
     return call.contents(0)
 
 
 @contents("Concat")
-def concat(call: Call, result: Info) -> Sequence[Element]:
+def _concat(call: Call, result: Info) -> Sequence[Element]:
     shape = cast(tuple[int, ...], result.shape)
     if len(shape) == 1:
         joined: list[Element] = []
@@ -77,7 +77,7 @@ def concat(call: Call, result: Info) -> Sequence[Element]:
                 joined.extend(_elements(info))
         return joined
     arrays = [_array(call, index) for index in range(len(call.inputs))]
-    return _flat(np.concatenate(arrays, axis=call.int("axis", 1)))
+    return _flat(np.concatenate(arrays, axis=call.integer("axis", 1)))
 
 
 def _elements(info: Info) -> Sequence[Element]:
@@ -90,21 +90,21 @@ def _elements(info: Info) -> Sequence[Element]:
 
 
 @contents("Gather")
-def gather(call: Call, result: Info) -> Sequence[Element]:
+def _gather(call: Call, result: Info) -> Sequence[Element]:
     indices = call.numbers(1)
     if len(call.shape(0)) == 1:
         data = call.contents(0)
         return [data[index] for index in indices]
     array = _array(call, 0)
     places = np.array(indices, dtype=np.int64).reshape(cast(tuple[int, ...], call.shape(1)))
-    return _flat(np.take(array, places, axis=call.int("axis", 0)))
+    return _flat(np.take(array, places, axis=call.integer("axis", 0)))
 
 
 @contents("Slice")
-def slice_(call: Call, result: Info) -> Sequence[Element]:
+def _slice(call: Call, result: Info) -> Sequence[Element]:
     array = _array(call, 0)
     if call.opset < 10:
-        starts, ends, axes, steps = call.ints("starts"), call.ints("ends"), call.ints("axes"), None
+        starts, ends, axes, steps = call.integers("starts"), call.integers("ends"), call.integers("axes"), None
     else:
         starts, ends = call.numbers(1), call.numbers(2)
         axes = call.numbers(3) if call.has(3) else None
@@ -116,36 +116,36 @@ def slice_(call: Call, result: Info) -> Sequence[Element]:
 
 
 @contents("Split")
-def split(call: Call, result: Info) -> Sequence[Element]:
+def _split(call: Call, result: Info) -> Sequence[Element]:
     array = _array(call, 0)
     shape = cast(tuple[int, ...], result.shape)
     return _flat(array[tuple(slice(0, size) for size in shape)])
 
 
 @contents("Transpose")
-def transpose(call: Call, result: Info) -> Sequence[Element]:
-    return _flat(np.transpose(_array(call, 0), call.ints("perm")))
+def _transpose(call: Call, result: Info) -> Sequence[Element]:
+    return _flat(np.transpose(_array(call, 0), call.integers("perm")))
 
 
 @contents("Expand")
-def expand(call: Call, result: Info) -> Sequence[Element]:
+def _expand(call: Call, result: Info) -> Sequence[Element]:
     return _flat(np.broadcast_to(_array(call, 0), cast(tuple[int, ...], result.shape)))
 
 
 @contents("Tile")
-def tile(call: Call, result: Info) -> Sequence[Element]:
+def _tile(call: Call, result: Info) -> Sequence[Element]:
     return _flat(np.tile(_array(call, 0), call.numbers(1)))
 
 
 @contents("ConstantOfShape")
-def constant_of_shape(call: Call, result: Info) -> Sequence[Element]:
+def _constant_of_shape(call: Call, result: Info) -> Sequence[Element]:
     value = call.attribute("value", ir.AttributeType.TENSOR)
     item: Element = 0.0 if value is None else value.numpy().reshape(-1)[0].item()
     return [int(item) if isinstance(item, bool) else item] * math.prod(cast(tuple[int, ...], result.shape))
 
 
 @contents("Range")
-def range_(call: Call, result: Info) -> Sequence[Element]:
+def _range(call: Call, result: Info) -> Sequence[Element]:
     (start,), (step,) = call.contents(0), call.contents(2)
     if start is None or step is None or isinstance(start, float) or isinstance(step, float):
         raise Unknown
@@ -253,8 +253,8 @@ contents("Div")(_binary(_div))
 
 
 @contents("Mod")
-def mod_(call: Call, result: Info) -> Sequence[Element]:
-    like_c = bool(call.int("fmod", 0))
+def _mod(call: Call, result: Info) -> Sequence[Element]:
+    like_c = bool(call.integer("fmod", 0))
 
     def remainder(left: Any, right: Any) -> Element:
         if _floats(left, right):
@@ -267,7 +267,7 @@ def mod_(call: Call, result: Info) -> Sequence[Element]:
 
 
 @contents("Min", "Max")
-def extreme(call: Call, result: Info) -> Sequence[Element]:
+def _extreme(call: Call, result: Info) -> Sequence[Element]:
     choose = _min if call.node.op_type == "Min" else _max
     columns = _broadcast(call, len(call.inputs), result)
     return [_folded(choose, row) for row in zip(*columns, strict=True)]
@@ -300,13 +300,13 @@ contents("Not")(_unary(lambda element: int(not element) if isinstance(element, i
 
 
 @contents("Cast")
-def cast_(call: Call, result: Info) -> Sequence[Element]:
+def _cast(call: Call, result: Info) -> Sequence[Element]:
     return [_converted(element, result.dtype) for element in call.contents(0)]
 
 
 @contents("CastLike")
-def cast_like(call: Call, result: Info) -> Sequence[Element]:
-    return cast_(call, result)
+def _cast_like(call: Call, result: Info) -> Sequence[Element]:
+    return _cast(call, result)
 
 
 def _converted(element: Element, dtype: ir.DataType | None) -> Element:
@@ -360,7 +360,7 @@ contents("GreaterOrEqual")(_binary(lambda left, right: _negated(_greater(right, 
 
 
 @contents("And", "Or", "Xor")
-def logic(call: Call, result: Info) -> Sequence[Element]:
+def _logic(call: Call, result: Info) -> Sequence[Element]:
     decisive = {"And": 0, "Or": 1}.get(call.node.op_type)
     function = {"And": operator.and_, "Or": operator.or_, "Xor": operator.xor}[call.node.op_type]
     found: list[Element] = []
@@ -373,7 +373,7 @@ def logic(call: Call, result: Info) -> Sequence[Element]:
 
 
 @contents("Where")
-def where(call: Call, result: Info) -> Sequence[Element]:
+def _where(call: Call, result: Info) -> Sequence[Element]:
     return [_chosen(condition, yes, no) for condition, yes, no in zip(*_broadcast_or_open(call, result), strict=True)]
 
 
@@ -398,7 +398,7 @@ def _chosen(condition: Element, yes: Element, no: Element) -> Element:
 
 
 @contents("ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin")
-def reduce(call: Call, result: Info) -> Sequence[Element]:
+def _reduce(call: Call, result: Info) -> Sequence[Element]:
     array = _array(call, 0)
     axes = reduced_axes(call, call.input(0))
     if axes is None or array.size == 0 or result.dtype in _FLOATS:
@@ -412,8 +412,8 @@ def reduce(call: Call, result: Info) -> Sequence[Element]:
 
 
 @contents("CumSum")
-def cum_sum(call: Call, result: Info) -> Sequence[Element]:
-    if len(call.shape(0)) != 1 or call.int("exclusive", 0) or call.int("reverse", 0) or result.dtype in _FLOATS:
+def _cum_sum(call: Call, result: Info) -> Sequence[Element]:
+    if len(call.shape(0)) != 1 or call.integer("exclusive", 0) or call.integer("reverse", 0) or result.dtype in _FLOATS:
         raise Unknown
     total: Element = 0
     found: list[Element] = []

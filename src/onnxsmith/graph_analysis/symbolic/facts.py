@@ -15,6 +15,7 @@ from onnxsmith.graph_analysis.symbolic import (  # noqa: F401  (they fill the ta
     layout,
     networks,
     selection,
+    signals,
     windows,
 )
 from onnxsmith.graph_analysis.symbolic.call import (
@@ -245,7 +246,7 @@ class Facts:
             if owner is None or value.graph is None:
                 return NOTHING
             try:
-                return body_input(owner, value, [given and self._known.get(given, NOTHING) for given in owner.inputs])
+                return body_input(owner, value, self._inputs(owner))
             except _FAILURES:
                 return NOTHING
         tensor = self.tensor(value)
@@ -275,7 +276,6 @@ class Facts:
 
     def _outputs(self, node: ir.Node) -> Sequence[Info]:
         """What is known of a node's outputs, its inputs being known."""
-        known = self._known
         if node.domain not in _DEFAULT_DOMAINS or (
             self._model.functions and node.op_identifier() in self._model.functions
         ):
@@ -284,11 +284,13 @@ class Facts:
         if op_type == "Constant":
             tensor = self.tensor(node.outputs[0])
             return [NOTHING if tensor is None else self._constant(node.outputs[0], tensor)]
-        inputs = [None if given is None else known.get(given, NOTHING) for given in node.inputs]
+        inputs = self._inputs(node)
+        if op_type == "Identity":
+            return [inputs[0] or NOTHING]
         call = Call(node, inputs, self._opset(node))
         try:
             if node.attributes and (bodies := list(subgraphs(node))):
-                return node_outputs(call, [body_outputs(graph, known) for graph in bodies])
+                return node_outputs(call, [body_outputs(graph, self._known) for graph in bodies])
             found = RULES.get(op_type)
             if found is None:
                 return infer_with_onnx(call, self._model.opset_imports, self._model.ir_version)
@@ -322,6 +324,10 @@ class Facts:
                 except _FAILURES:
                     first.contents = None
         return infos
+
+    def _inputs(self, node: ir.Node) -> list[Info | None]:
+        known = self._known
+        return [None if given is None else known.get(given, NOTHING) for given in node.inputs]
 
     def _opset(self, node: ir.Node) -> int:
         graph = node.graph

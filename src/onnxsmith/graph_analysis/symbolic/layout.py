@@ -39,21 +39,21 @@ _FAR = 1 << 31
 
 
 @rule("Shape", dtypes=_INT64)
-def shape_of(call: Call) -> list[PartialShape]:
+def _shape_of(call: Call) -> list[PartialShape]:
     rank = len(call.shape(0))
-    return [[len(range(rank)[call.int("start", 0) : call.int("end")])]]
+    return [[len(range(rank)[call.integer("start", 0) : call.integer("end")])]]
 
 
 @rule("Size", dtypes=_INT64)
-def size_of(call: Call) -> list[PartialShape]:
+def _size_of(call: Call) -> list[PartialShape]:
     return [()]
 
 
 @rule("Reshape")
-def reshape(call: Call) -> list[PartialShape]:
+def _reshape(call: Call) -> list[PartialShape]:
     given = call.shape_or_none(0)
     if call.opset < 5:
-        target: Sequence[Element] = call.ints("shape")
+        target: Sequence[Element] = call.integers("shape")
     else:
         found = call.input(1)
         if found.contents is None:
@@ -61,7 +61,7 @@ def reshape(call: Call) -> list[PartialShape]:
                 raise Unknown
             return [[None] * found.shape[0]]
         target = found.contents
-    return [reshaped(given, target, keeps_zeros=bool(call.int("allowzero", 0)))]
+    return [reshaped(given, target, keeps_zeros=bool(call.integer("allowzero", 0)))]
 
 
 def reshaped(given: Shape | None, target: Sequence[Element], *, keeps_zeros: bool) -> PartialShape:
@@ -86,7 +86,8 @@ def reshaped(given: Shape | None, target: Sequence[Element], *, keeps_zeros: boo
         else:
             dims.append(wanted)
             if not keeps_zeros and not is_positive(wanted):
-                same = given is not None and axis < len(given) and _vanishes_with(wanted, given[axis])
+                # a 0 beyond the input's axes is an error
+                same = given is not None and (axis >= len(given) or _vanishes_with(wanted, given[axis]))
                 if not same:
                     doubtful.append(axis)
     for axis in doubtful:
@@ -120,9 +121,9 @@ def _vanishes_with(wanted: Dim, given: Dim) -> bool:
 
 
 @rule("Flatten")
-def flatten(call: Call) -> list[PartialShape]:
+def _flatten(call: Call) -> list[PartialShape]:
     given = call.shape(0)
-    axis = call.int("axis", 1)
+    axis = call.integer("axis", 1)
     if not -len(given) <= axis <= len(given):
         raise Unknown
     axis = axis + len(given) if axis < 0 else axis
@@ -130,9 +131,9 @@ def flatten(call: Call) -> list[PartialShape]:
 
 
 @rule("Transpose")
-def transpose(call: Call) -> list[PartialShape]:
+def _transpose(call: Call) -> list[PartialShape]:
     given = call.shape(0)
-    order = call.ints("perm")
+    order = call.integers("perm")
     if order is None:
         return [given[::-1]]
     if sorted(order) != list(range(len(given))):
@@ -141,7 +142,7 @@ def transpose(call: Call) -> list[PartialShape]:
 
 
 @rule("Squeeze")
-def squeeze(call: Call) -> list[PartialShape]:
+def _squeeze(call: Call) -> list[PartialShape]:
     given = call.shape(0)
     axes = call.axes(len(given), 1, 13)
     if axes is None:
@@ -152,7 +153,7 @@ def squeeze(call: Call) -> list[PartialShape]:
 
 
 @rule("Unsqueeze")
-def unsqueeze(call: Call) -> list[PartialShape]:
+def _unsqueeze(call: Call) -> list[PartialShape]:
     given = call.shape(0)
     if call.opset >= 13:
         axes = call.input(1)
@@ -162,7 +163,7 @@ def unsqueeze(call: Call) -> list[PartialShape]:
             return [[None] * (len(given) + axes.shape[0])]
         numbers = call.numbers(1)
     else:
-        numbers = call.ints("axes")
+        numbers = call.integers("axes")
     rank = len(given) + len(numbers)
     places = {from_front(axis, rank) for axis in numbers}
     if len(places) != len(numbers):
@@ -172,7 +173,7 @@ def unsqueeze(call: Call) -> list[PartialShape]:
 
 
 @rule("Expand")
-def expand(call: Call) -> list[PartialShape]:
+def _expand(call: Call) -> list[PartialShape]:
     found = call.input(1)
     if found.contents is None:
         if found.shape is None or not isinstance(found.shape[0], int):
@@ -192,7 +193,7 @@ def sizes(contents: Sequence[Element]) -> list[Dim | None]:
 
 
 @rule("Tile")
-def tile(call: Call) -> list[PartialShape]:
+def _tile(call: Call) -> list[PartialShape]:
     given = call.shape(0)
     if call.opset < 6 or call.input(1).contents is None:
         return [[None] * len(given)]
@@ -203,7 +204,7 @@ def tile(call: Call) -> list[PartialShape]:
 
 
 @rule("Concat")
-def concat(call: Call) -> list[PartialShape]:
+def _concat(call: Call) -> list[PartialShape]:
     shapes = [info.shape for info in call.inputs if info is not None]
     known = [shape for shape in shapes if shape is not None]
     if not known:
@@ -225,7 +226,7 @@ def concat(call: Call) -> list[PartialShape]:
 
 
 @rule("Split")
-def split(call: Call) -> list[PartialShape]:
+def _split(call: Call) -> list[PartialShape]:
     given = call.shape(0)
     axis = call.axis(len(given), 0)
     parts: Sequence[Dim | None]
@@ -235,11 +236,11 @@ def split(call: Call) -> list[PartialShape]:
         if listed is None and call.has(1):
             listed = [None] * outputs
     else:
-        listed = call.ints("split")
+        listed = call.integers("split")
     if listed is not None:
         parts = listed
     else:
-        count = call.int("num_outputs", outputs) if call.opset >= 18 else outputs
+        count = call.integer("num_outputs", outputs) if call.opset >= 18 else outputs
         chunk = ceil_div(given[axis], count) if call.opset >= 18 else exact_div(given[axis], count)
         if call.opset < 18 and chunk is None and isinstance(given[axis], Expr):
             chunk = floor_div(given[axis], count)
@@ -255,13 +256,13 @@ def split(call: Call) -> list[PartialShape]:
 
 
 @rule("Slice")
-def slice_(call: Call) -> list[PartialShape]:
+def _slice(call: Call) -> list[PartialShape]:
     given = call.shape(0)
     result: list[Dim | None] = list(given)
     if call.opset < 10:
-        starts: Sequence[Element] = call.ints("starts")
-        ends: Sequence[Element] = call.ints("ends")
-        axes, steps = call.ints("axes"), None
+        starts: Sequence[Element] = call.integers("starts")
+        ends: Sequence[Element] = call.integers("ends")
+        axes, steps = call.integers("axes"), None
     else:
         axes = call.numbers(3) if call.has(3) and call.input(3).contents is not None else None
         if call.has(3) and axes is None:
@@ -332,7 +333,7 @@ def _bound(dim: Dim, bound: Dim) -> Dim | None:
 
 
 @rule("Pad")
-def pad(call: Call) -> list[PartialShape]:
+def _pad(call: Call) -> list[PartialShape]:
     given = call.shape(0)
     rank = len(given)
     axes: Sequence[int] = range(rank)
@@ -345,7 +346,7 @@ def pad(call: Call) -> list[PartialShape]:
             return [[None if axis in axes else dim for axis, dim in enumerate(given)]]
         pads: Sequence[Element] = call.contents(1)
     else:
-        pads = call.ints("pads", call.ints("paddings"))
+        pads = call.integers("pads", call.integers("paddings"))
     if len(pads) != 2 * len(axes):
         raise Unknown
     result: list[Dim | None] = list(given)
@@ -360,16 +361,16 @@ def pad(call: Call) -> list[PartialShape]:
 
 
 @rule("DepthToSpace")
-def depth_to_space(call: Call) -> list[PartialShape]:
+def _depth_to_space(call: Call) -> list[PartialShape]:
     batch, channels, height, width = call.shape(0)
-    block = call.int("blocksize")
+    block = call.integer("blocksize")
     return [[batch, exact_div(channels, block * block), mul(height, block), mul(width, block)]]
 
 
 @rule("SpaceToDepth")
-def space_to_depth(call: Call) -> list[PartialShape]:
+def _space_to_depth(call: Call) -> list[PartialShape]:
     batch, channels, height, width = call.shape(0)
-    block = call.int("blocksize")
+    block = call.integer("blocksize")
     return [[batch, mul(channels, block * block), floor_div(height, block), floor_div(width, block)]]
 
 
@@ -379,7 +380,7 @@ def _filled_dtype(call: Call) -> ir.DataType | None:
 
 
 @rule("ConstantOfShape", dtypes=_filled_dtype)
-def constant_of_shape(call: Call) -> list[PartialShape]:
+def _constant_of_shape(call: Call) -> list[PartialShape]:
     found = call.input(0)
     if found.contents is None:
         if found.shape is None or not isinstance(found.shape[0], int):
@@ -389,7 +390,7 @@ def constant_of_shape(call: Call) -> list[PartialShape]:
 
 
 @rule("Range")
-def range_(call: Call) -> list[PartialShape]:
+def _range(call: Call) -> list[PartialShape]:
     if any(call.input(index).contents is None for index in range(3)):
         return [[None]]
     (start,), (limit,), (delta,) = call.contents(0), call.contents(1), call.contents(2)
@@ -403,10 +404,10 @@ def range_(call: Call) -> list[PartialShape]:
 
 
 @rule("CenterCropPad")
-def center_crop_pad(call: Call) -> list[PartialShape]:
+def _center_crop_pad(call: Call) -> list[PartialShape]:
     given = call.shape(0)
     wanted = sizes(call.contents(1))
-    axes = call.ints("axes", range(len(given)))
+    axes = call.integers("axes", range(len(given)))
     result: list[Dim | None] = list(given)
     for axis, dim in zip(axes, wanted, strict=True):
         result[from_front(axis, len(given))] = dim

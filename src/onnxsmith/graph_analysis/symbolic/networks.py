@@ -23,37 +23,37 @@ def multiplied(left: Shape, right: Shape) -> PartialShape:
 
 
 @rule("MatMul")
-def matmul(call: Call) -> list[PartialShape]:
+def _matmul(call: Call) -> list[PartialShape]:
     return [multiplied(call.shape(0), call.shape(1))]
 
 
 @rule("MatMulInteger", dtypes=_INT32)
-def matmul_integer(call: Call) -> list[PartialShape]:
+def _matmul_integer(call: Call) -> list[PartialShape]:
     return [multiplied(call.shape(0), call.shape(1))]
 
 
 @rule("QLinearMatMul", dtypes=7)
-def qlinear_matmul(call: Call) -> list[PartialShape]:
+def _qlinear_matmul(call: Call) -> list[PartialShape]:
     return [multiplied(call.shape(0), call.shape(3))]
 
 
 @rule("Gemm")
-def gemm(call: Call) -> list[PartialShape]:
+def _gemm(call: Call) -> list[PartialShape]:
     left, right = call.shape(0), call.shape(1)
     if len(left) != 2 or len(right) != 2:
         raise Unknown
-    return [[left[1 if call.int("transA", 0) else 0], right[0 if call.int("transB", 0) else 1]]]
+    return [[left[1 if call.integer("transA", 0) else 0], right[0 if call.integer("transB", 0) else 1]]]
 
 
 @rule("BatchNormalization", dtypes=(0, 3, 4))
-def batch_normalization(call: Call) -> list[PartialShape]:
+def _batch_normalization(call: Call) -> list[PartialShape]:
     given = call.shape(0)
     channels = given[1:2] if len(given) > 1 else (1,)
     return [given, channels, channels, channels, channels]
 
 
-@rule("LayerNormalization", dtypes=(0, lambda call: ir.DataType(call.int("stash_type", 1))))
-def layer_normalization(call: Call) -> list[PartialShape]:
+@rule("LayerNormalization", dtypes=(0, lambda call: ir.DataType(call.integer("stash_type", 1))))
+def _layer_normalization(call: Call) -> list[PartialShape]:
     given = call.shape(0)
     axis = call.axis(len(given), -1)
     statistics = [*given[:axis], *[1] * (len(given) - axis)]
@@ -64,11 +64,11 @@ def _recurrent(call: Call, gates: int) -> list[PartialShape | None]:
     data = call.shape(0)
     if len(data) != 3:
         raise Unknown
-    hidden: Dim | None = call.int("hidden_size")
+    hidden: Dim | None = call.integer("hidden_size")
     if hidden is None and call.shape_or_none(1) is not None:
         hidden = exact_div(call.shape(1)[1], gates)
-    directions = 2 if call.string("direction", "forward") == "bidirectional" else 1
-    if call.int("layout", 0):
+    directions = 2 if call.text("direction", "forward") == "bidirectional" else 1
+    if call.integer("layout", 0):
         batch, length = data[:2]
         return [[batch, length, directions, hidden], [batch, directions, hidden], [batch, directions, hidden]]
     length, batch = data[:2]
@@ -76,23 +76,23 @@ def _recurrent(call: Call, gates: int) -> list[PartialShape | None]:
 
 
 @rule("LSTM")
-def lstm(call: Call) -> list[PartialShape | None]:
+def _lstm(call: Call) -> list[PartialShape | None]:
     return _recurrent(call, 4)
 
 
 @rule("GRU")
-def gru(call: Call) -> list[PartialShape | None]:
+def _gru(call: Call) -> list[PartialShape | None]:
     return _recurrent(call, 3)[:2]
 
 
 @rule("RNN")
-def rnn(call: Call) -> list[PartialShape | None]:
+def _rnn(call: Call) -> list[PartialShape | None]:
     return _recurrent(call, 1)[:2]
 
 
 @rule("Einsum")
-def einsum(call: Call) -> list[PartialShape]:
-    equation = call.string("equation").replace(" ", "")
+def _einsum(call: Call) -> list[PartialShape]:
+    equation = call.text("equation").replace(" ", "")
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
     if len(terms) != len(call.inputs):
@@ -121,7 +121,7 @@ def einsum(call: Call) -> list[PartialShape]:
 
 
 @rule("Attention", dtypes=(0, 1, 2, 0))
-def attention(call: Call) -> list[PartialShape | None]:
+def _attention(call: Call) -> list[PartialShape | None]:
     query, key, value = call.shape(0), call.shape(1), call.shape(2)
     if len(query) == 4:
         batch, heads, length, _ = query
@@ -130,7 +130,7 @@ def attention(call: Call) -> list[PartialShape | None]:
         key_head: Dim | None = head
         output: PartialShape = [batch, heads, length, value_head]
     else:
-        heads, key_heads = call.int("q_num_heads"), call.int("kv_num_heads")
+        heads, key_heads = call.integer("q_num_heads"), call.integer("kv_num_heads")
         batch, length, _ = query
         key_length = key[1]
         value_head, key_head = exact_div(value[2], key_heads), exact_div(key[2], key_heads)
@@ -145,10 +145,10 @@ def attention(call: Call) -> list[PartialShape | None]:
 
 
 @rule("NegativeLogLikelihoodLoss")
-def nll_loss(call: Call) -> list[PartialShape]:
-    return [call.shape(1) if call.string("reduction", "mean") == "none" else ()]
+def _nll_loss(call: Call) -> list[PartialShape]:
+    return [call.shape(1) if call.text("reduction", "mean") == "none" else ()]
 
 
 @rule("SoftmaxCrossEntropyLoss")
-def softmax_loss(call: Call) -> list[PartialShape]:
-    return [call.shape(1) if call.string("reduction", "mean") == "none" else (), call.shape(0)]
+def _softmax_loss(call: Call) -> list[PartialShape]:
+    return [call.shape(1) if call.text("reduction", "mean") == "none" else (), call.shape(0)]

@@ -10,7 +10,7 @@ import onnx.shape_inference
 import onnx_ir as ir
 
 from onnxsmith.graph_analysis.symbolic.call import NOTHING, Call, Info, Unknown
-from onnxsmith.graph_analysis.symbolic.dims import Expr, fresh_symbol
+from onnxsmith.graph_analysis.symbolic.dims import Dim, Expr, fresh_symbol
 
 
 def infer_with_onnx(call: Call, imports: Mapping[str, int], ir_version: int) -> list[Info]:
@@ -83,7 +83,7 @@ def _info(found: onnx.TypeProto | None, dims: Mapping[str, Expr]) -> Info:
     dtype = ir.DataType(tensor.elem_type) if tensor.elem_type else None
     if not tensor.HasField("shape"):
         return Info(dtype)
-    shape = []
+    shape: list[Dim] = []
     for dim in tensor.shape.dim:
         if dim.HasField("dim_value"):
             if dim.dim_value < 0:

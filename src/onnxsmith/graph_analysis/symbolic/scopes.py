@@ -94,12 +94,12 @@ def _loop(call: Call, body: Sequence[Info]) -> list[Info]:
 
 
 def _scan(call: Call, body: Sequence[Info]) -> list[Info]:
-    scanned = call.int("num_scan_inputs")
+    scanned = call.integer("num_scan_inputs")
     states = len(call.inputs) - scanned
     given = call.shape_or_none(states)
-    axes = call.ints("scan_input_axes")
+    axes = call.integers("scan_input_axes")
     length = None if given is None else given[from_front(axes[0] if axes else 0, len(given))]
-    output_axes = call.ints("scan_output_axes") or [0] * len(body)
+    output_axes = call.integers("scan_output_axes") or [0] * len(body)
     found = [merged(call.inputs[index] or NOTHING, body[index]) for index in range(states)]
     for axis, info in zip(output_axes, body[states:], strict=False):
         found.append(_stacked(info, axis, length))

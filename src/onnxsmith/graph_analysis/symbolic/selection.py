@@ -13,32 +13,32 @@ _AXES_INPUT = {"ReduceSum": 13}
 
 
 @rule("Gather")
-def gather(call: Call) -> list[PartialShape]:
+def _gather(call: Call) -> list[PartialShape]:
     data, indices = call.shape(0), call.shape(1)
     axis = call.axis(len(data), 0)
     return [[*data[:axis], *indices, *data[axis + 1 :]]]
 
 
 @rule("GatherElements")
-def gather_elements(call: Call) -> list[PartialShape]:
+def _gather_elements(call: Call) -> list[PartialShape]:
     return [call.shape(1)]
 
 
 @rule("GatherND")
-def gather_nd(call: Call) -> list[PartialShape]:
+def _gather_nd(call: Call) -> list[PartialShape]:
     data, indices = call.shape(0), call.shape(1)
     depth = indices[-1]
     if not isinstance(depth, int):
         raise Unknown
-    start = call.int("batch_dims", 0) + depth
+    start = call.integer("batch_dims", 0) + depth
     if start > len(data):
         raise Unknown
     return [[*indices[:-1], *data[start:]]]
 
 
 @rule("Compress")
-def compress(call: Call) -> list[PartialShape]:
-    axis = call.int("axis")
+def _compress(call: Call) -> list[PartialShape]:
+    axis = call.integer("axis")
     if axis is None:
         return [[None]]
     result: list[Dim | None] = list(call.shape(0))
@@ -47,48 +47,47 @@ def compress(call: Call) -> list[PartialShape]:
 
 
 @rule("NonZero", dtypes=_INT64)
-def non_zero(call: Call) -> list[PartialShape]:
+def _non_zero(call: Call) -> list[PartialShape]:
     return [[len(call.shape(0)), None]]
 
 
 @rule("TopK", dtypes=(0, _INT64))
-def top_k(call: Call) -> list[PartialShape]:
+def _top_k(call: Call) -> list[PartialShape]:
     result: list[Dim | None] = list(call.shape(0))
     axis = call.axis(len(result), -1)
     if call.opset >= 10:
         contents = call.input(1).contents
         count = contents[0] if contents else None
     else:
-        count = call.int("k")
+        count = call.integer("k")
     result[axis] = None if isinstance(count, float) else count
     return [result, result]
 
 
 @rule("OneHot", dtypes=2)
-def one_hot(call: Call) -> list[PartialShape]:
+def _one_hot(call: Call) -> list[PartialShape]:
     result: list[Dim | None] = list(call.shape(0))
     depth = call.input(1).contents
     size = depth[0] if depth else None
-    axis = from_front(call.int("axis", -1), len(result) + 1)
+    axis = from_front(call.integer("axis", -1), len(result) + 1)
     result.insert(axis, int(size) if isinstance(size, float) else size)
     return [result]
 
 
 @rule("ArgMax", "ArgMin", dtypes=_INT64)
-def arg_extreme(call: Call) -> list[PartialShape]:
+def _arg_extreme(call: Call) -> list[PartialShape]:
     given = call.shape(0)
     axis = call.axis(len(given), 0)
-    kept = [1] if call.int("keepdims", 1) else []
+    kept = [1] if call.integer("keepdims", 1) else []
     return [[*given[:axis], *kept, *given[axis + 1 :]]]
 
 
-@rule(
-    *["ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"]
-)
-def reduce(call: Call) -> list[PartialShape]:
+@rule("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin")
+@rule("ReduceProd", "ReduceSum", "ReduceSumSquare")
+def _reduce(call: Call) -> list[PartialShape]:
     given = call.shape(0)
     axes = reduced_axes(call, call.input(0))
-    keeps = call.int("keepdims", 1)
+    keeps = call.integer("keepdims", 1)
     if axes is None:
         if keeps:
             return [[None] * len(given)]
@@ -108,13 +107,13 @@ def reduced_axes(call: Call, given: Info) -> list[int] | None:
         return None
     axes = call.axes(rank, 1, since)
     if not axes:
-        return [] if call.int("noop_with_empty_axes", 0) else list(range(rank))
+        return [] if call.integer("noop_with_empty_axes", 0) else list(range(rank))
     return axes
 
 
 @rule("Unique", dtypes=(0, _INT64, _INT64, _INT64))
-def unique(call: Call) -> list[PartialShape]:
-    axis = call.int("axis")
+def _unique(call: Call) -> list[PartialShape]:
+    axis = call.integer("axis")
     result: list[Dim | None] = [None]
     if axis is not None:
         result = list(call.shape(0))
@@ -122,36 +121,21 @@ def unique(call: Call) -> list[PartialShape]:
     return [result, [None], [None], [None]]
 
 
-@rule("ConcatFromSequence", dtypes=lambda call: _element_dtype(call))
-def concat_from_sequence(call: Call) -> list[PartialShape]:
-    raise Unknown
-
-
-@rule("SequenceAt", dtypes=lambda call: _element_dtype(call))
-def sequence_at(call: Call) -> list[PartialShape]:
-    raise Unknown
-
-
-def _element_dtype(call: Call) -> ir.DataType | None:
-    other = call.input(0).other
-    return other.dtype if isinstance(other, ir.SequenceType) else None
-
-
 @rule("Det")
-def det(call: Call) -> list[PartialShape]:
+def _det(call: Call) -> list[PartialShape]:
     return [call.shape(0)[:-2]]
 
 
 @rule("StringSplit", dtypes=(ir.DataType.STRING, _INT64))
-def string_split(call: Call) -> list[PartialShape]:
+def _string_split(call: Call) -> list[PartialShape]:
     return [[*call.shape(0), None], call.shape(0)]
 
 
 @rule("SequenceLength", dtypes=_INT64)
-def sequence_length(call: Call) -> list[PartialShape]:
+def _sequence_length(call: Call) -> list[PartialShape]:
     return [()]
 
 
 @rule("NonMaxSuppression", dtypes=_INT64)
-def non_max_suppression(call: Call) -> list[PartialShape]:
+def _non_max_suppression(call: Call) -> list[PartialShape]:
     return [[None, 3]]

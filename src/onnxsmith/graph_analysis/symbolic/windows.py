@@ -28,11 +28,11 @@ class _Window:
 
     def __init__(self, call: Call, rank: int, kernel: Sequence[Dim]) -> None:
         self.kernel = kernel
-        self.strides: Sequence[int] = call.ints("strides") or [1] * rank
-        self.dilations: Sequence[int] = call.ints("dilations") or [1] * rank
-        self.pads: Sequence[int] = call.ints("pads") or [0] * (2 * rank)
-        self.auto_pad = call.string("auto_pad", "NOTSET")
-        self.ceil_mode = bool(call.int("ceil_mode", 0))
+        self.strides: Sequence[int] = call.integers("strides") or [1] * rank
+        self.dilations: Sequence[int] = call.integers("dilations") or [1] * rank
+        self.pads: Sequence[int] = call.integers("pads") or [0] * (2 * rank)
+        self.auto_pad = call.text("auto_pad", "NOTSET")
+        self.ceil_mode = bool(call.integer("ceil_mode", 0))
         sizes = (len(kernel), len(self.strides), len(self.dilations), len(self.pads) // 2)
         if any(size != rank for size in sizes) or min(*self.strides, *self.dilations) < 1:
             raise Unknown
@@ -61,7 +61,7 @@ class _Window:
 
 
 def _kernel(call: Call, weight: Shape) -> Sequence[Dim]:
-    given: Sequence[Dim] | None = call.ints("kernel_shape")
+    given: Sequence[Dim] | None = call.integers("kernel_shape")
     return given or weight[2:]
 
 
@@ -73,35 +73,35 @@ def _convolved(call: Call, data: Shape, weight: Shape) -> list[PartialShape]:
 
 
 @rule("Conv")
-def conv(call: Call) -> list[PartialShape]:
+def _conv(call: Call) -> list[PartialShape]:
     return _convolved(call, call.shape(0), call.shape(1))
 
 
 @rule("ConvInteger", dtypes=_INT32)
-def conv_integer(call: Call) -> list[PartialShape]:
+def _conv_integer(call: Call) -> list[PartialShape]:
     return _convolved(call, call.shape(0), call.shape(1))
 
 
 @rule("QLinearConv", dtypes=7)
-def qlinear_conv(call: Call) -> list[PartialShape]:
+def _qlinear_conv(call: Call) -> list[PartialShape]:
     return _convolved(call, call.shape(0), call.shape(3))
 
 
 @rule("DeformConv")
-def deform_conv(call: Call) -> list[PartialShape]:
+def _deform_conv(call: Call) -> list[PartialShape]:
     return _convolved(call, call.shape(0), call.shape(1))
 
 
 @rule("ConvTranspose")
-def conv_transpose(call: Call) -> list[PartialShape]:
+def _conv_transpose(call: Call) -> list[PartialShape]:
     data, weight = call.shape(0), call.shape(1)
     rank = len(data) - 2
-    channels = mul(weight[1], call.int("group", 1))
-    fixed = call.ints("output_shape")
+    channels = mul(weight[1], call.integer("group", 1))
+    fixed = call.integers("output_shape")
     if fixed:
         return [[data[0], channels, *fixed[-rank:]]]
     window = _Window(call, rank, _kernel(call, weight))
-    extra = call.ints("output_padding") or [0] * rank
+    extra = call.integers("output_padding") or [0] * rank
     result: list[Dim | None] = [data[0], channels]
     for axis, dim in enumerate(data[2:]):
         stride, kernel = window.strides[axis], window.kernel[axis]
@@ -117,67 +117,67 @@ def conv_transpose(call: Call) -> list[PartialShape]:
 
 
 @rule("MaxPool", dtypes=(0, ir.DataType.INT64))
-def max_pool(call: Call) -> list[PartialShape]:
-    return average_pool(call) * 2
+def _max_pool(call: Call) -> list[PartialShape]:
+    return [_pooled(call)] * 2
 
 
 @rule("AveragePool", "LpPool")
-def average_pool(call: Call) -> list[PartialShape]:
+def _average_pool(call: Call) -> list[PartialShape]:
+    return [_pooled(call)]
+
+
+def _pooled(call: Call) -> PartialShape:
     data = call.shape(0)
-    kernel = call.ints("kernel_shape")
-    window = _Window(call, len(data) - 2, kernel)
-    return [[*data[:2], *(window.length(axis, dim) for axis, dim in enumerate(data[2:]))]]
+    window = _Window(call, len(data) - 2, call.integers("kernel_shape"))
+    return [*data[:2], *(window.length(axis, dim) for axis, dim in enumerate(data[2:]))]
 
 
 @rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
-def global_pool(call: Call) -> list[PartialShape]:
+def _global_pool(call: Call) -> list[PartialShape]:
     data = call.shape(0)
     return [[*data[:2], *[1] * (len(data) - 2)]]
 
 
 @rule("MaxRoiPool")
-def max_roi_pool(call: Call) -> list[PartialShape]:
-    return [[call.shape(1)[0], call.shape(0)[1], *call.ints("pooled_shape")]]
+def _max_roi_pool(call: Call) -> list[PartialShape]:
+    return [[call.shape(1)[0], call.shape(0)[1], *call.integers("pooled_shape")]]
 
 
 @rule("RoiAlign")
-def roi_align(call: Call) -> list[PartialShape]:
+def _roi_align(call: Call) -> list[PartialShape]:
     return [
-        [call.shape(1)[0], call.shape(0)[1], call.int("output_height", 1), call.int("output_width", 1)],
+        [call.shape(1)[0], call.shape(0)[1], call.integer("output_height", 1), call.integer("output_width", 1)],
     ]
 
 
 @rule("Upsample")
-def upsample(call: Call) -> list[PartialShape]:
+def _upsample(call: Call) -> list[PartialShape]:
     data = call.shape(0)
-    factors: Sequence[Element] | None
-    if call.opset >= 9:
-        factors = call.input(1).contents
-    else:
-        factors = call.attribute("scales", ir.AttributeType.FLOATS)
+    scales = call.input(1).contents if call.opset >= 9 else call.attribute("scales", ir.AttributeType.FLOATS)
+    factors: Sequence[Element] | None = scales
     if factors is None:
         return [[None] * len(data)]
     return [[scaled(dim, factor) for dim, factor in zip(data, factors, strict=True)]]
 
 
 @rule("Resize")
-def resize(call: Call) -> list[PartialShape]:
+def _resize(call: Call) -> list[PartialShape]:
     data = call.shape(0)
     result: list[Dim | None] = [None] * len(data)
-    axes: Sequence[int] = [from_front(axis, len(data)) for axis in call.ints("axes", range(len(data)))]
+    axes: Sequence[int] = [from_front(axis, len(data)) for axis in call.integers("axes", range(len(data)))]
     for axis, dim in enumerate(data):
         if axis not in axes:
             result[axis] = dim
     sizes_at = 3 if call.opset >= 11 else len(call.inputs)
     factors_at = 2 if call.opset >= 11 else 1
     if call.has(sizes_at) and call.input(sizes_at).shape != (0,):
-        if call.string("keep_aspect_ratio_policy", "stretch") == "stretch":
+        if call.text("keep_aspect_ratio_policy", "stretch") == "stretch":
             wanted = call.input(sizes_at).contents
             for axis, size in zip(axes, wanted or (), strict=wanted is not None):
                 result[axis] = None if isinstance(size, float) or not _is_size(size) else size
             return [result]
         return [result]
-    if call.opset >= 11 and call.has(2) and call.string("coordinate_transformation_mode") == "tf_crop_and_resize":
+    if call.opset >= 11 and call.has(2) and call.text("coordinate_transformation_mode") == "tf_crop_and_resize":
         return [result]  # the region matters; ONNX and its runtimes do not agree how
     factors = call.input(factors_at).contents if call.opset >= 10 else None
     for axis, factor in zip(axes, factors or (), strict=bool(factors)):
@@ -202,12 +202,12 @@ def scaled(dim: Dim, factor: Element) -> Dim | None:
 
 
 @rule("GridSample")
-def grid_sample(call: Call) -> list[PartialShape]:
+def _grid_sample(call: Call) -> list[PartialShape]:
     return [[*call.shape(0)[:2], *call.shape(1)[1:-1]]]
 
 
 @rule("Col2Im")
-def col2im(call: Call) -> list[PartialShape]:
+def _col2im(call: Call) -> list[PartialShape]:
     batch, channels, _ = call.shape(0)
     image, block = call.numbers(1), call.numbers(2)
     return [[batch, floor_div(channels, math.prod(block)), *image]]
