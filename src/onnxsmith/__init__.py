@@ -13,10 +13,10 @@ Names are resolved when they are first used, so that `import onnxsmith` costs no
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from onnxsmith import lazy_sympy
+from onnxsmith.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from onnxsmith.api import (
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from onnxsmith.config_loading import load_config
     from onnxsmith.doctor import diagnose
     from onnxsmith.errors import OnnxsmithError, UserError
+    from onnxsmith.graph_optimizer import Editor, GraphPass, Pass, PassResult, RulePass
     from onnxsmith.model import Model, TensorSpec
 
 _HOMES = {
@@ -53,14 +54,24 @@ _HOMES = {
     "diagnose": "doctor",
     "OnnxsmithError": "errors",
     "UserError": "errors",
+    "Editor": "graph_optimizer",
+    "GraphPass": "graph_optimizer",
+    "Pass": "graph_optimizer",
+    "PassResult": "graph_optimizer",
+    "RulePass": "graph_optimizer",
     "Model": "model",
     "TensorSpec": "model",
 }
 
 __all__ = [
     "Config",
+    "Editor",
+    "GraphPass",
     "Model",
     "OnnxsmithError",
+    "Pass",
+    "PassResult",
+    "RulePass",
     "TensorSpec",
     "UserError",
     "benchmark",
@@ -81,14 +92,15 @@ __all__ = [
 lazy_sympy.install()
 
 
+_resolve = lazy_names(__name__, _HOMES)
+
+
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version
 
         return version("onnxsmith")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'onnxsmith' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"onnxsmith.{_HOMES[name]}"), name)
+    return _resolve(name)
 
 
 def __dir__() -> list[str]:

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import onnx
 import onnx_ir as ir
 
 from onnxsmith.config import Config, Level
 from onnxsmith.config_loading import override
-from onnxsmith.graph_analysis import GraphInspector, ModelReport, NodeCounter, ShapeAnalyzer, ShapeReport
-from onnxsmith.graph_optimizer import LevelResult, OptimizationPipeline, OptimizationReport
-from onnxsmith.inference_engine.benchmark import Benchmark, BenchmarkReport
-from onnxsmith.inference_engine.ort_inference import InferenceResult, OrtInference
-from onnxsmith.inference_engine.profiler import Profiler, ProfileReport
-from onnxsmith.lifecycle import LifecycleReport, run_lifecycle
 from onnxsmith.model import Model
 from onnxsmith.records import Progress, no_progress
 
 if TYPE_CHECKING:
     import torch
 
+    from onnxsmith.graph_analysis import ModelReport, ShapeReport
+    from onnxsmith.graph_optimizer import LevelResult, OptimizationReport, OptimizeReport
+    from onnxsmith.inference_engine.benchmark import BenchmarkReport
+    from onnxsmith.inference_engine.ort_inference import InferenceResult
+    from onnxsmith.inference_engine.profiler import ProfileReport
+    from onnxsmith.lifecycle import LifecycleReport
     from onnxsmith.model_exporter import PyTorchExport, SklearnExport
 
 ModelLike = Model | str | Path | onnx.ModelProto | ir.Model
@@ -76,6 +76,8 @@ def inspect(
     Raises:
         InvalidModelError: The model is invalid; and whatever `load` raises.
     """
+    from onnxsmith.graph_analysis import GraphInspector, NodeCounter
+
     loaded = load(model)
     if chart is not None:
         loaded.forbid_overwrite(Path(chart))
@@ -91,36 +93,82 @@ def analyze_shapes(model: ModelLike, *, config: Config | None = None) -> ShapeRe
     Raises:
         InvalidModelError: The model is invalid; and whatever `load` raises.
     """
+    from onnxsmith.graph_analysis import ShapeAnalyzer
+
     return ShapeAnalyzer(load(model), limits=(config or Config()).limits).analyze()
+
+
+@overload
+def optimize(
+    model: ModelLike,
+    output: str | Path,
+    *,
+    level: None = None,
+    feeds: Mapping[str, Any] | None = None,
+    dims: Mapping[str, int | str] | None = None,
+    dump: Path | None = None,
+    config: Config | None = None,
+    progress: Progress = no_progress,
+    **options: Any,
+) -> OptimizeReport: ...
+
+
+@overload
+def optimize(
+    model: ModelLike,
+    output: str | Path,
+    *,
+    level: Level,
+    feeds: Mapping[str, Any] | None = None,
+    dims: Mapping[str, int | str] | None = None,
+    config: Config | None = None,
+    progress: Progress = no_progress,
+) -> LevelResult: ...
 
 
 def optimize(
     model: ModelLike,
     output: str | Path,
     *,
-    level: Level = "ORT_ENABLE_ALL",
+    level: Level | None = None,
     feeds: Mapping[str, Any] | None = None,
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, int | str] | None = None,
+    dump: Path | None = None,
     config: Config | None = None,
     progress: Progress = no_progress,
-) -> LevelResult:
-    """Saves a model as ONNX Runtime's optimiser leaves it at one level, and compares its outputs with the original's.
+    **options: Any,
+) -> OptimizeReport | LevelResult:
+    """Optimises a model's graph and saves it, its outputs compared with the original's.
 
     Args:
         model: The model.
         output: Where the optimised model goes; never the input itself.
-        level: The graph optimisation level.
+        level: Let ONNX Runtime's own optimiser do it at this level, and nothing else.
         feeds: Inputs for the comparison by name; what is not given is sampled.
-        dims: Sizes of dynamic dimensions for the comparison; the saved model stays dynamic.
-        config: `inference`, `limits`, `dims` and `seed` are used.
-        progress: Told of the steps.
+        dims: Fixes (`{"batch": 1}`) or renames (`{"batch": "n"}`) dynamic dimensions. With `level`, the sizes that are
+            compared at; the saved model stays dynamic.
+        dump: A folder for the model after each pass that changed it.
+        config: `optimization`, `inference`, `limits`, `dims` and `seed` are used.
+        progress: Told of the passes.
+        **options: Any key of `optimization`: `target="ort-cpu"`, `passes=["fold-constants"]`, `verify=False`.
 
     Raises:
-        RuntimeFailure: ONNX Runtime refuses the model.
+        InvalidModelError: The model is invalid.
+        PassError: A pass, a pipeline or a target is unknown.
+        TensorError: A dimension is unknown, or one of `feeds` does not fit.
+        RuntimeFailure: With `level`: ONNX Runtime refuses the model.
         OutputError: The output is the input, or cannot be written.
     """
-    pipeline = OptimizationPipeline(config)
-    return pipeline.optimize(load(model), output, level, feeds=feeds, dims=dims, progress=progress)
+    if level is not None:
+        from onnxsmith.graph_optimizer import OptimizationPipeline
+
+        pipeline = OptimizationPipeline(config)
+        sizes = {key: int(size) for key, size in (dims or {}).items()}
+        return pipeline.optimize(load(model), output, level, feeds=feeds, dims=sizes, progress=progress)
+    from onnxsmith.graph_optimizer import Optimizer
+
+    config = override(config or Config(), _prefixed("optimization", {**options, "dims": dims}))
+    return Optimizer(config).run(load(model), output, feeds=feeds, dump=dump, progress=progress)
 
 
 def optimize_levels(
@@ -146,6 +194,8 @@ def optimize_levels(
         RuntimeFailure: ONNX Runtime refuses the model.
         OutputError: The folder cannot be written.
     """
+    from onnxsmith.graph_optimizer import OptimizationPipeline
+
     return OptimizationPipeline(config).run(load(model), folder, feeds=feeds, dims=dims, progress=progress)
 
 
@@ -176,6 +226,8 @@ def infer(
         TensorError: An input does not fit.
         RuntimeFailure: ONNX Runtime refuses the model, or it fails, crashes or passes a limit.
     """
+    from onnxsmith.inference_engine.ort_inference import OrtInference
+
     config = override(config or Config(), _inference(providers, level))
     return OrtInference(load(model), config).run(feeds, dims=dims, top_k=top_k, progress=progress)
 
@@ -213,6 +265,8 @@ def benchmark(
         TensorError: An input does not fit.
         RuntimeFailure: No model could be measured.
     """
+    from onnxsmith.inference_engine.benchmark import Benchmark
+
     changes = {"benchmark.batch_sizes": batch_sizes, "benchmark.runs": runs, "benchmark.warmup_runs": warmup_runs}
     config = override(config or Config(), {**changes, **_inference(providers, level)})
     loaded = load_labelled(models)
@@ -256,6 +310,8 @@ def profile(
         TensorError: An input does not fit.
         RuntimeFailure: The model does not run.
     """
+    from onnxsmith.inference_engine.profiler import Profiler
+
     config = override(config or Config(), _inference(providers, level))
     return Profiler(load(model), config).run(feeds, dims=dims, runs=runs, trace=trace, progress=progress)
 
@@ -334,6 +390,8 @@ def run(config: Config | None = None, *, progress: Progress = no_progress) -> Li
     Raises:
         OnnxsmithError: Whatever a stage raises.
     """
+    from onnxsmith.lifecycle import run_lifecycle
+
     return run_lifecycle(config or Config(), progress=progress)
 
 

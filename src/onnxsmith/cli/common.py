@@ -276,6 +276,23 @@ def fail_gate(reason: str) -> NoReturn:
     raise typer.Exit(1)
 
 
+def parse_new_dims(texts: list[str] | None) -> dict[str, int | str]:
+    """Reads `NAME=SIZE` and `NAME=NEW_NAME` options.
+
+    Raises:
+        TensorError: One is not of that form.
+    """
+    renamed = {}
+    sizes = []
+    for text in texts or []:
+        name, equals, new = text.rpartition("=")
+        if equals and name and new.isidentifier():
+            renamed[name] = new
+        else:
+            sizes.append(text)
+    return {**parse_dims(sizes), **renamed}
+
+
 def parse_dims(texts: list[str] | None) -> dict[str, int]:
     """Reads `NAME=SIZE` options.
 

@@ -1,35 +1,62 @@
-"""`onnxsmith optimize`."""
+"""`onnxsmith optimize` and `onnxsmith passes`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from onnxsmith.cli.common import (
     ConfigOption,
-    DimOption,
     FormatOption,
     InputOption,
     Level,
     ModelArgument,
     OutputFormat,
     QuietOption,
+    Session,
     SetOption,
     VerboseOption,
     fail_gate,
     parse_dims,
+    parse_new_dims,
     session,
 )
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+PipelineOption = Annotated[
+    str | None,
+    typer.Option("--pipeline", metavar="NAME", help="A named pipeline: default, aggressive or exact."),
+]
+TargetOption = Annotated[
+    str | None, typer.Option("--target", metavar="NAME", help="The pipeline of a target: ort-cpu, tensorrt, qnn-htp …")
+]
+PassesOption = Annotated[
+    str | None,
+    typer.Option("--passes", metavar="LIST", help="Run these passes instead, in this order: a,b{option=value}."),
+]
+SkipOption = Annotated[str | None, typer.Option("--skip", metavar="LIST", help="Passes that do not run.")]
+NewDimOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dim",
+        metavar="NAME=SIZE",
+        help="Fix a dynamic dimension in the model (--dim batch=1), or rename it (--dim batch=n). With --level and "
+        "--output-dir: the size to compare at.",
+    ),
+]
+OpsetOption = Annotated[
+    int | None, typer.Option("--opset", metavar="N", help="Convert the model to this opset.", show_default=False)
+]
+
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Adds the commands."""
     app.command("optimize")(optimize)
+    app.command("passes")(passes)
 
 
 def optimize(
@@ -37,63 +64,192 @@ def optimize(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where the optimised model goes.")
     ] = None,
-    level: Annotated[Level, typer.Option("--level", help="ONNX Runtime's level for --output.")] = Level.ORT_ENABLE_ALL,
+    pipeline: PipelineOption = None,
+    target: TargetOption = None,
+    passes: PassesOption = None,
+    skip: SkipOption = None,
+    dims: NewDimOption = None,
+    opset: OpsetOption = None,
+    inputs: InputOption = None,
+    no_verify: Annotated[bool, typer.Option("--no-verify", help="Do not compare the outputs.")] = False,
+    check_each: Annotated[bool, typer.Option("--check-each", help="Compare the outputs after each pass.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say, node by node, why a rule that matched did not apply.")
+    ] = False,
+    strip_metadata: Annotated[
+        bool, typer.Option("--strip-metadata", help="Do not note in the nodes which pass made them.")
+    ] = False,
+    dump: Annotated[
+        Path | None, typer.Option("--dump", metavar="FOLDER", help="Save the model after each pass that changed it.")
+    ] = None,
+    level: Annotated[
+        Level | None,
+        typer.Option("--level", help="Let ONNX Runtime do it at this level, and nothing else.", show_default=False),
+    ] = None,
     output_dir: Annotated[
         Path | None,
         typer.Option(
-            "--output-dir", metavar="FOLDER", help="Save every level here, as optimized_ORT_*.onnx, and compare."
+            "--output-dir", metavar="FOLDER", help="Save ONNX Runtime's levels here as optimized_ORT_*.onnx, compared."
         ),
     ] = None,
-    inputs: InputOption = None,
-    dims: DimOption = None,
     config: ConfigOption = None,
     assignments: SetOption = None,
     output_format: FormatOption = OutputFormat.text,
     verbose: VerboseOption = 0,
     quiet: QuietOption = False,
 ) -> None:
-    """Optimise a model, and check its numbers.
+    """Optimise a model's graph, and check that it still computes the same.
 
-    At one of ONNX Runtime's levels (--output), or at all four with a comparison (--output-dir).
+    The interface stays as it is, and so does the opset. With --level or --output-dir it is ONNX Runtime that optimises.
     """
+    own = {
+        "pipeline": pipeline,
+        "target": target,
+        "passes": passes,
+        "skip": skip,
+        "opset": opset,
+        "verify": False if no_verify else None,
+        "check": "each" if check_each else None,
+        "provenance": False if strip_metadata else None,
+    }
     if (output is None) == (output_dir is None):
-        raise typer.BadParameter("give --output FILE for one level, or --output-dir FOLDER for all of them")
+        raise typer.BadParameter("give --output FILE, or --output-dir FOLDER for ONNX Runtime's levels")
+    if pipeline and target:
+        raise typer.BadParameter("give --pipeline or --target: a target has its own pipeline")
+    by_runtime = level is not None or output_dir is not None
+    if by_runtime and (dump or explain or any(value is not None for value in own.values())):
+        raise typer.BadParameter("with --level or --output-dir ONNX Runtime optimises, and runs none of our passes")
     with session(
         config=config,
         assignments=assignments,
         output_format=output_format,
         verbose=verbose,
         quiet=quiet,
+        flags={f"optimization.{key}": value for key, value in own.items()},
         title="optimising",
     ) as run:
-        from onnxsmith import api
-        from onnxsmith.inference_engine.input_files import read_inputs
-
         levels = [output_dir / f"optimized_{name}.onnx" for name in Level] if output_dir is not None else []
         run.protect(output, *levels, inputs=inputs or [])
-        loaded = api.load(model)
-        check = {"feeds": read_inputs(inputs or [], loaded.inputs, run.config.inference), "dims": parse_dims(dims)}
-        if output is not None:
-            result = api.optimize(loaded, output, level=level.value, **check, config=run.config, progress=run.progress)
-
-            def rendered() -> list[RenderableType]:
-                from onnxsmith.cli.render.levels import render_level
-
-                return render_level(result)
-
-            run.emit(result, rendered)
-            checked = [result]
+        if by_runtime:
+            differing = _by_runtime(run, model, output, output_dir, level=level, inputs=inputs, dims=parse_dims(dims))
         else:
-            assert output_dir is not None
-            report = api.optimize_levels(loaded, output_dir, **check, config=run.config, progress=run.progress)
-
-            def rendered_levels() -> list[RenderableType]:
-                from onnxsmith.cli.render.levels import render_levels
-
-                return render_levels(report)
-
-            run.emit(report, rendered_levels)
-            checked = list(report.levels)
-    differing = [result.level for result in checked if result.agreement.agree is False]
+            assert output is not None
+            _by_passes(run, model, output, inputs=inputs, dims=parse_new_dims(dims), dump=dump, explain=explain)
+            differing = []
     if differing:
         fail_gate(f"the outputs at {', '.join(differing)} differ from the original's.")
+
+
+def _by_passes(
+    run: Session,
+    model: Path,
+    output: Path,
+    *,
+    inputs: list[str] | None,
+    dims: dict[str, int | str],
+    dump: Path | None,
+    explain: bool,
+) -> None:
+    from onnxsmith import api
+
+    loaded = api.load(model)
+    feeds = _feeds(run, loaded, inputs)
+    report = api.optimize(
+        loaded, output, feeds=feeds, dims=dims or None, dump=dump, config=run.config, progress=run.progress
+    )
+    if not explain:
+        report = report.model_copy(update={"notes": ()})
+
+    def rendered() -> list[RenderableType]:
+        from onnxsmith.cli.render.optimization import render_optimization
+
+        return render_optimization(report)
+
+    run.emit(report, rendered)
+
+
+def _by_runtime(
+    run: Session,
+    model: Path,
+    output: Path | None,
+    output_dir: Path | None,
+    *,
+    level: Level | None,
+    inputs: list[str] | None,
+    dims: dict[str, int],
+) -> list[str]:
+    """Lets ONNX Runtime optimise. Returns the levels at which the outputs differ."""
+    from onnxsmith import api
+
+    loaded = api.load(model)
+    check: dict[str, Any] = {"feeds": _feeds(run, loaded, inputs), "config": run.config, "progress": run.progress}
+    if output_dir is not None:
+        report = api.optimize_levels(loaded, output_dir, dims=dims, **check)
+
+        def rendered_levels() -> list[RenderableType]:
+            from onnxsmith.cli.render.levels import render_levels
+
+            return render_levels(report)
+
+        run.emit(report, rendered_levels)
+        return [result.level for result in report.levels if result.agreement.agree is False]
+    assert output is not None
+    assert level is not None
+    result = api.optimize(loaded, output, level=level.value, dims=dims, **check)
+
+    def rendered() -> list[RenderableType]:
+        from onnxsmith.cli.render.levels import render_level
+
+        return render_level(result)
+
+    run.emit(result, rendered)
+    return [result.level] if result.agreement.agree is False else []
+
+
+def _feeds(run: Session, loaded: Any, inputs: list[str] | None) -> dict[str, Any]:
+    if not inputs:
+        return {}
+    from onnxsmith.inference_engine.input_files import read_inputs
+
+    return dict(read_inputs(inputs, loaded.inputs, run.config.inference))
+
+
+def passes(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[PASS]", help="Describe this pass and its options.", show_default=False)
+    ] = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output_format: FormatOption = OutputFormat.text,
+    verbose: VerboseOption = 0,
+    quiet: QuietOption = False,
+) -> None:
+    """List the passes and the pipelines, or describe one pass."""
+    with session(
+        config=config,
+        assignments=assignments,
+        output_format=output_format,
+        verbose=verbose,
+        quiet=quiet,
+        title="passes",
+    ) as run:
+        from onnxsmith.graph_optimizer.pass_listing import describe_pass, list_passes
+
+        if name is not None:
+            description = describe_pass(name)
+
+            def rendered_pass() -> list[RenderableType]:
+                from onnxsmith.cli.render.optimization import render_pass
+
+                return render_pass(description)
+
+            run.emit(description, rendered_pass)
+            return
+        listing = list_passes()
+
+        def rendered() -> list[RenderableType]:
+            from onnxsmith.cli.render.optimization import render_passes
+
+            return render_passes(listing)
+
+        run.emit(listing, rendered)

@@ -1,0 +1,142 @@
+"""The text of `onnxsmith optimize` by our passes, and of `onnxsmith passes`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onnxsmith.cli.render.parts import Parts, bullets, facts, table
+from onnxsmith.records import format_bytes
+
+if TYPE_CHECKING:
+    from onnxsmith.graph_optimizer import OptimizeReport
+    from onnxsmith.graph_optimizer.numeric_check import Verification
+    from onnxsmith.graph_optimizer.pass_listing import PassInfo, PassListing
+
+
+def render_optimization(report: OptimizeReport) -> Parts:
+    """The text of `onnxsmith optimize`."""
+    opset = f"{report.opset_before} → {report.opset_after}" if report.opset_before != report.opset_after else ""
+    return [
+        facts(
+            str(report.output),
+            [
+                ("pipeline", report.pipeline),
+                ("opset", opset),
+                ("nodes", f"{report.nodes_before} → {report.nodes_after} (without Constant)"),
+                ("size", f"{format_bytes(report.size_before)} → {format_bytes(report.size_after)}"),
+                ("outputs", verification_text(report.verification)),
+                ("unchanged", report.unchanged or ""),
+                ("time", f"{report.seconds:.2f} s"),
+            ],
+        ),
+        table(
+            "Passes",
+            "pass",
+            "changes",
+            "nodes",
+            "bytes",
+            "time",
+            rows=[
+                (
+                    total.name,
+                    total.changes,
+                    f"{-total.nodes_removed:+d}" if total.nodes_removed else "",
+                    _signed_bytes(-total.bytes_removed),
+                    f"{total.seconds:.3f} s",
+                )
+                for total in report.passes
+                if total.changes
+            ],
+            right=(1, 2, 3, 4),
+        ),
+        *bullets("Rolled back", (f"{gone.name}: {gone.reason}" for gone in report.rolled_back), "yellow"),
+        *bullets("Better known", report.interface_refined),
+        *(
+            [
+                table(
+                    "Why not",
+                    "node",
+                    "operator",
+                    "pass",
+                    "reason",
+                    rows=[(note.node, note.op_type, note.name, note.reason) for note in report.notes],
+                )
+            ]
+            if report.notes
+            else []
+        ),
+    ]
+
+
+def verification_text(verification: Verification) -> str:
+    """Whether the outputs agree, on what, and how closely."""
+    if verification.agree is None:
+        return f"not compared: {verification.reason}"
+    errors = [check.agreement.max_abs_error for check in verification.checks]
+    largest = max((error for error in errors if error is not None), default=None)
+    error = "" if largest is None else f", largest error {largest:.1e}"
+    kinds = ", ".join(check.kind for check in verification.checks)
+    if verification.agree:
+        return f"agree on {len(verification.checks)} kinds of input ({kinds}){error}"
+    return f"DIFFER {verification.reason}"
+
+
+def render_passes(listing: PassListing) -> Parts:
+    """The text of `onnxsmith passes`."""
+    return [
+        table(
+            "Passes",
+            "pass",
+            "exact",
+            "options",
+            "what it does",
+            rows=[
+                (
+                    info.name,
+                    "yes" if info.exact else "",
+                    ", ".join(option.name for option in info.options),
+                    info.problem or info.summary,
+                )
+                for info in listing.passes
+            ],
+        ),
+        table(
+            "Pipelines",
+            "pipeline",
+            "passes",
+            "what it is for",
+            rows=[(pipeline.name, len(pipeline.passes), pipeline.summary) for pipeline in listing.pipelines],
+            right=(1,),
+        ),
+    ]
+
+
+def render_pass(info: PassInfo) -> Parts:
+    """The text of `onnxsmith passes NAME`."""
+    return [
+        facts(
+            info.name,
+            [
+                ("does", info.summary),
+                ("details", info.details),
+                ("exact", "yes" if info.exact else "no: the order of float arithmetic may change"),
+                ("from", info.source),
+            ],
+        ),
+        table(
+            "Options",
+            "option",
+            "type",
+            "default",
+            rows=[
+                (option.name, option.type, "(must be given)" if option.required else option.default)
+                for option in info.options
+            ],
+        ),
+    ]
+
+
+def _signed_bytes(number: int) -> str:
+    if number == 0:
+        return ""
+    return f"{'-' if number < 0 else '+'}{format_bytes(abs(number))}"
