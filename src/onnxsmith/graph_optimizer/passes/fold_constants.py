@@ -1,0 +1,154 @@
+"""Nodes whose outputs are the same in every run are computed once, here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from onnxsmith.graph_optimizer.editor import Editor
+from onnxsmith.graph_optimizer.folding import (
+    SMALL,
+    FoldingPlan,
+    FoldingState,
+    behind_identity,
+    constants_of,
+    is_constant_node,
+    plan_folding,
+    tensor_bytes,
+)
+from onnxsmith.graph_optimizer.passes.base import Pass, PassResult
+from onnxsmith.model import Model
+from onnxsmith.model.carried import SparseTensor
+
+_INITIALIZERS_WITHOUT_INPUTS = 4
+"""The IR version from which an initializer need not be a graph input."""
+
+
+@dataclass(frozen=True)
+class FoldConstants(Pass):
+    """Computes what depends on constants only, within a budget on how much the model grows.
+
+    Attributes:
+        max_growth_bytes: By how many bytes the model may grow, net of what goes; by default 2 % of its size.
+        fold_overridable: Whether initializers that are inputs of the model too, which a caller may override, count as
+            constants.
+    """
+
+    name: ClassVar[str] = "fold-constants"
+    max_growth_bytes: int | None = None
+    fold_overridable: bool = False
+
+    def run(self, model: Model) -> PassResult:
+        """Folds, and makes initializers of Constant nodes."""
+        editor = Editor(model, self.name)
+        state = FoldingState.of(model)
+        self._fold(model, editor, state)
+        if model.ir.ir_version >= _INITIALIZERS_WITHOUT_INPUTS:
+            _lift_constants(editor)
+        return PassResult(model, editor.changes, tuple(editor.notes))
+
+    def _fold(self, model: Model, editor: Editor, state: FoldingState) -> None:
+        while True:
+            plan = plan_folding(
+                model,
+                editor.facts,
+                budget=lambda: state.left(model, self.max_growth_bytes),
+                overridable=self.fold_overridable,
+                refused=state.refused,
+                sizes=state.sizes,
+            )
+            values = self._values(editor, plan, state)
+            if values is not None:
+                break
+        for node, reason in plan.blocked.items():
+            editor.decline(node, reason)
+        if plan.nodes:
+            state.taken += plan.taken
+            _apply(editor, plan, values)
+
+    def _values(
+        self, editor: Editor, plan: FoldingPlan, state: FoldingState
+    ) -> dict[ir.Value, ir.TensorProtocol] | None:
+        """The contents of what is kept; None where the plan must be made again, for something did not work out."""
+        wanted = {value for value in plan.kept if value not in plan.known}
+        if not wanted:
+            return plan.known
+        from onnxsmith.graph_optimizer.evaluation import evaluate
+
+        def source(value: ir.Value) -> ir.TensorProtocol | None:
+            known = plan.known.get(value)
+            if known is not None or not value.is_initializer():
+                return known or editor.facts.tensor(value)
+            return value.const_value if self.fold_overridable else editor.facts.tensor(value)
+
+        needed = _needed(plan, wanted)
+        evaluation = evaluate(editor.model, needed, wanted, source)
+        if evaluation.refused:
+            state.refused.update(evaluation.refused)
+            return None
+        surprise = False
+        for value in plan.unknown:
+            size = state.sizes[value] = tensor_bytes(evaluation.values[value])
+            surprise = surprise or size > SMALL
+        return None if surprise else {**plan.known, **evaluation.values}
+
+
+def _needed(plan: FoldingPlan, wanted: set[ir.Value]) -> list[ir.Node]:
+    """The nodes that must be computed for some values, in order."""
+    needed: set[ir.Node] = set()
+    makers = {value.producer() for value in wanted}
+    for node in reversed(plan.nodes):
+        if node in makers and node.outputs[0] not in plan.known:
+            needed.add(node)
+            makers.update(value.producer() for value in node.inputs if value is not None)
+    return [node for node in plan.nodes if node in needed]
+
+
+def _apply(editor: Editor, plan: FoldingPlan, values: dict[ir.Value, ir.TensorProtocol]) -> None:
+    """Puts constants in the places of the values that are kept; what made them goes."""
+    folded = dict.fromkeys(plan.nodes)
+    for value in [node.outputs[0] for node in plan.nodes if node.op_type == "Identity"]:
+        source = behind_identity(value, folded)
+        if source is not value and value.uses():
+            editor.replace(value, source)
+    for value in plan.kept:
+        node = value.producer()
+        if node is None or node.graph is None:
+            continue
+        editor.root = node
+        if value.is_graph_output():
+            new = editor.emit("Constant", [], {"value": values[value]}, hint=value.name)
+        else:
+            new = editor.constant(values[value], value.name or "folded")
+        editor.replace(value, new)
+    editor.root = None
+    for node in reversed(plan.nodes):
+        if node.graph is not None:
+            editor.remove_unused(node)
+        if node.graph is None:
+            editor.count()
+
+
+def _lift_constants(editor: Editor) -> None:
+    """Makes initializers of Constant nodes, except where a graph's output is one, or it is sparse."""
+    for graph in list(editor.graphs()):
+        for value in list(constants_of(graph)):
+            node = value.producer()
+            tensor = editor.tensor(value)
+            if node is None or tensor is None or isinstance(tensor, SparseTensor) or value.is_graph_output():
+                continue
+            assert is_constant_node(node) and value.name
+            graph.remove(node)
+            tensor.name = value.name
+            made = ir.Value(
+                name=value.name,
+                const_value=tensor,
+                shape=ir.Shape(tensor.shape.numpy()),
+                type=ir.TensorType(tensor.dtype),
+                doc_string=value.doc_string,
+            )
+            value.replace_all_uses_with(made)
+            graph.register_initializer(made)
+            editor.count()
