@@ -17,7 +17,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxsmith.model.external_data import embed
-from onnxsmith.model.messages import all_attributes, all_graphs, all_tensors, value_infos
+from onnxsmith.model.messages import all_tensors, contents, value_infos
 
 _KEY = "onnxsmith.carried"
 _SPARSE = "onnxsmith: a sparse tensor"
@@ -68,12 +68,13 @@ def pack(model: onnx.ModelProto, folder: Path | None) -> Carried:
     training = onnx.ModelProto(training_info=model.training_info)
     _embed_all(all_tensors(training), folder)
     model.ClearField("training_info")
+    graphs, attributes = contents(model)
     types = {}
-    for info in value_infos(model):
+    for info in value_infos(model, graphs):
         if _is_foreign(info.type):
             types[info.name] = info.type.SerializeToString()
             info.ClearField("type")
-    for graph in all_graphs(model):
+    for graph in graphs:
         for sparse in graph.sparse_initializer:
             _embed_all((sparse.values, sparse.indices), folder)
             graph.initializer.add(
@@ -84,7 +85,7 @@ def pack(model: onnx.ModelProto, folder: Path | None) -> Carried:
                 raw_data=sparse.SerializeToString(),
             )
         graph.ClearField("sparse_initializer")
-    for attribute in all_attributes(model):
+    for attribute in attributes:
         if _is_foreign_attribute(attribute):
             _embed_all((attribute.sparse_tensor.values, attribute.sparse_tensor.indices), folder)
             for sparse in attribute.sparse_tensors:
@@ -126,10 +127,11 @@ def carried_types(model: ir.Model) -> dict[str, bytes]:
 def unpack(message: onnx.ModelProto, model: ir.Model) -> None:
     """Puts back into a message that onnx-ir wrote what was packed."""
     carried = _carried(model)
-    for info in value_infos(message):
+    graphs, attributes = contents(message)
+    for info in value_infos(message, graphs) if carried.types else ():
         if info.name in carried.types and not info.HasField("type"):
             info.type.ParseFromString(carried.types[info.name])
-    for graph in all_graphs(message):
+    for graph in graphs:
         kept = [tensor for tensor in graph.initializer if tensor.doc_string != _SPARSE]
         if len(kept) < len(graph.initializer):
             for tensor in graph.initializer:
@@ -139,7 +141,7 @@ def unpack(message: onnx.ModelProto, model: ir.Model) -> None:
                     sparse.values.name = tensor.name
             del graph.initializer[:]
             graph.initializer.extend(kept)
-    for attribute in all_attributes(message):
+    for attribute in attributes:
         if attribute.HasField("t") and attribute.t.doc_string == _ATTRIBUTE:
             name = attribute.name
             attribute.ParseFromString(attribute.t.raw_data)

@@ -3,103 +3,138 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
-import google.protobuf.message
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 
 
 def is_text(model: onnx.ModelProto) -> bool:
     """Whether every string in a model is UTF-8; protobuf gives the bytes of those that are not."""
-    stack: list[google.protobuf.message.Message] = [model]
+    layouts: dict[type, _Layout] = {}
+    stack: list[Any] = [model]
     while stack:
         message = stack.pop()
-        if isinstance(message, onnx.TensorProto):
-            # Not by way of its fields, which would copy the data.
-            texts: list[object] = [message.name, message.doc_string]
-            stack += [*message.external_data, *message.metadata_props]
-        else:
-            texts = []
-            for field, value in message.ListFields():
-                values: Any = [value] if isinstance(value, (str, bytes, google.protobuf.message.Message)) else value
-                if field.type == FieldDescriptor.TYPE_MESSAGE:
-                    stack += values
-                elif field.type == FieldDescriptor.TYPE_STRING:
-                    texts += values
-        if any(isinstance(text, bytes) for text in texts):
+        kind = type(message)
+        layout = layouts.get(kind)
+        if layout is None:
+            layout = layouts[kind] = _Layout.of(kind())
+        try:
+            # Joining is the quickest way to learn that all of them are str.
+            "".join([getattr(message, name) for name in layout.texts])
+            for name in layout.text_lists:
+                "".join(getattr(message, name))
+        except TypeError:
             return False
+        stack += [getattr(message, name) for name in layout.messages if message.HasField(name)]
+        for name in layout.message_lists:
+            stack += getattr(message, name)
     return True
 
 
-def all_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
-    """The main graph, and every graph in nodes, functions and training information."""
+@dataclass(frozen=True)
+class _Layout:
+    """The names of a message's fields that are text or hold it."""
+
+    texts: tuple[str, ...]
+    text_lists: tuple[str, ...]
+    messages: tuple[str, ...]
+    message_lists: tuple[str, ...]
+
+    @classmethod
+    def of(cls, empty: Message) -> _Layout:
+        """The layout of an empty message's kind."""
+
+        def names(kind: int, *, lists: bool) -> tuple[str, ...]:
+            fields = [field.name for field in empty.DESCRIPTOR.fields if field.type == kind]
+            return tuple(name for name in fields if isinstance(getattr(empty, name), (str, Message)) != lists)
+
+        text, message = FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_MESSAGE
+        return cls(
+            names(text, lists=False),
+            names(text, lists=True),
+            names(message, lists=False),
+            names(message, lists=True),
+        )
+
+
+def contents(model: onnx.ModelProto) -> tuple[list[onnx.GraphProto], list[onnx.AttributeProto]]:
+    """Every graph of a model, in nodes, functions and training information too, and every attribute."""
+    graphs: list[onnx.GraphProto] = []
+    attributes: list[onnx.AttributeProto] = []
     stack = [model.graph]
     for training in model.training_info:
         stack += [getattr(training, name) for name in ("initialization", "algorithm") if training.HasField(name)]
-    stack += _inner_graphs(_function_attributes(model))
+
+    def meet(found: Iterable[onnx.AttributeProto]) -> None:
+        for attribute in found:
+            attributes.append(attribute)
+            if attribute.HasField("g"):
+                stack.append(attribute.g)
+            stack.extend(attribute.graphs)
+
+    for function in model.functions:
+        meet(function.attribute_proto)
+        for node in function.node:
+            meet(node.attribute)
     while stack:
         graph = stack.pop()
-        yield graph
-        stack += _inner_graphs(attribute for node in graph.node for attribute in node.attribute)
-
-
-def all_attributes(model: onnx.ModelProto) -> Iterator[onnx.AttributeProto]:
-    """The attributes of every node, and the defaults of every function."""
-    yield from _function_attributes(model)
-    for graph in all_graphs(model):
+        graphs.append(graph)
         for node in graph.node:
-            yield from node.attribute
+            meet(node.attribute)
+    return graphs, attributes
+
+
+def all_graphs(model: onnx.ModelProto) -> list[onnx.GraphProto]:
+    """The main graph, and every graph in nodes, functions and training information."""
+    return contents(model)[0]
 
 
 def all_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     """Every tensor: initializers, attributes, and the values and indices of sparse ones."""
-    yield from dense_tensors(model)
-    yield from sparse_parts(model)
+    graphs, attributes = contents(model)
+    yield from _dense(graphs, attributes)
+    yield from _sparse(graphs, attributes)
 
 
 def dense_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     """Every initializer and every tensor in an attribute."""
-    for graph in all_graphs(model):
+    return _dense(*contents(model))
+
+
+def sparse_parts(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """The values and the indices of every sparse tensor."""
+    return _sparse(*contents(model))
+
+
+def _dense(graphs: Iterable[onnx.GraphProto], attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
+    for graph in graphs:
         yield from graph.initializer
-    for attribute in all_attributes(model):
+    for attribute in attributes:
         # A tensor attribute without its tensor is as good as one without a dtype.
         if attribute.HasField("t") or (attribute.type == onnx.AttributeProto.TENSOR and not attribute.ref_attr_name):
             yield attribute.t
         yield from attribute.tensors
 
 
-def sparse_parts(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """The values and the indices of every sparse tensor."""
-    for graph in all_graphs(model):
+def _sparse(graphs: Iterable[onnx.GraphProto], attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
+    for graph in graphs:
         for sparse in graph.sparse_initializer:
             yield from (sparse.values, sparse.indices)
-    for attribute in all_attributes(model):
+    for attribute in attributes:
         if attribute.HasField("sparse_tensor"):
             yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
         for sparse in attribute.sparse_tensors:
             yield from (sparse.values, sparse.indices)
 
 
-def value_infos(model: onnx.ModelProto) -> Iterator[onnx.ValueInfoProto]:
-    """What every graph says of its inputs, outputs and intermediate values, and every function."""
-    for graph in all_graphs(model):
+def value_infos(model: onnx.ModelProto, graphs: Iterable[onnx.GraphProto]) -> Iterator[onnx.ValueInfoProto]:
+    """What graphs say of their inputs, outputs and intermediate values, and the functions of their model."""
+    for graph in graphs:
         yield from graph.input
         yield from graph.output
         yield from graph.value_info
     for function in model.functions:
         yield from function.value_info
-
-
-def _function_attributes(model: onnx.ModelProto) -> Iterator[onnx.AttributeProto]:
-    for function in model.functions:
-        yield from function.attribute_proto
-        for node in function.node:
-            yield from node.attribute
-
-
-def _inner_graphs(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.GraphProto]:
-    for attribute in attributes:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs

@@ -17,7 +17,6 @@ import onnx_ir as ir
 from onnxsmith.errors import ExternalDataError, InternalError, InvalidModelError, OutputError
 from onnxsmith.model.carried import attach, carried_types, pack, unpack
 from onnxsmith.model.external_data import check_tensor_data
-from onnxsmith.model.messages import all_tensors
 from onnxsmith.model.model_file import PROTOBUF_LIMIT, parse
 from onnxsmith.model.node_names import with_unique_node_names
 from onnxsmith.model.saving import forbid_same_file, staged_folder
@@ -29,6 +28,7 @@ from onnxsmith.model.weights import (
     Streamed,
     bind_external,
     bind_left,
+    forget_metadata,
     holdings,
     move_out,
 )
@@ -97,11 +97,9 @@ class Model:
         try:
             carried = pack(proto, folder)
             model = ir.from_proto(proto)
-            for tensor in all_tensors(proto):
-                # onnx-ir has read them, and would write them twice.
-                tensor.ClearField("metadata_props")
         except (ir.serde.SerdeError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise InvalidModelError(f"{path or 'the model'}: the graph cannot be read: {_root_cause(error)}") from error
+        forget_metadata(model)
         attach(model, carried)
         if folder is not None:
             bind_external(model, folder, external_files)

@@ -91,6 +91,13 @@ def holdings(model: ir.Model) -> Holdings:
     return Holdings(embedded, tuple(external), frozenset(files))
 
 
+def forget_metadata(model: ir.Model) -> None:
+    """Clears the metadata in the messages behind tensors: onnx-ir has read it, and would write it twice."""
+    for slot in tensor_slots(model):
+        if isinstance(slot.tensor, ir.TensorProtoTensor):
+            slot.tensor.raw.ClearField("metadata_props")
+
+
 def bind_left(model: ir.Model, left: LeftInFile) -> None:
     """Gives a model, as onnx-ir read it, the tensors that were left in its file."""
     for slot in tensor_slots(model):
