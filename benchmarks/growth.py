@@ -1,8 +1,8 @@
 """How the cost of `onnxsmith optimize` grows with the nodes: whole-process time on graphs ten times as large each.
 
-Three graphs: a chain and a balanced tree in which nothing can be simplified, and a chain of which most can go. Of `ratio`,
-the time over that of the graph a tenth as large, 10 is linear; what the process costs before it meets a node makes it less,
-so `us_per_node` is of the time over an empty chain's.
+Three graphs: a chain and a balanced tree in which nothing can be simplified, and a chain of which most can go.
+`ratio` is the time over that of the graph a tenth as large: 10 is linear, and what the process costs before it
+meets a node makes it less; so `us_per_node` is of the time over that of a chain of four.
 """
 
 from __future__ import annotations
