@@ -14,10 +14,17 @@ from google.protobuf.message import Message
 def is_text(model: onnx.ModelProto) -> bool:
     """Whether every string in a model is UTF-8; protobuf gives the bytes of those that are not."""
     layouts: dict[type, _Layout] = {}
+    types: set[bytes] = set()
     stack: list[Any] = [model]
     while stack:
         message = stack.pop()
         kind = type(message)
+        if kind is onnx.TypeProto:
+            # Most values of a model are of a few types, each a tree of messages.
+            serialised = message.SerializeToString()
+            if serialised in types:
+                continue
+            types.add(serialised)
         layout = layouts.get(kind)
         if layout is None:
             layout = layouts[kind] = _Layout.of(kind())
