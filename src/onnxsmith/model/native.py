@@ -17,11 +17,13 @@ from onnxsmith.errors import ChildCrashError, InvalidModelError
 from onnxsmith.model.external_data import embed
 from onnxsmith.model.messages import all_graphs, dense_tensors, sparse_parts
 from onnxsmith.model.model import Model
+from onnxsmith.model.model_file import parse
 from onnxsmith.model.specs import Dim, clean_dim, dtype_name, format_shape, shape_dims
 from onnxsmith.process import run_supervised
 from onnxsmith.records import Progress, no_progress
 
 _SMALL_TENSOR_ELEMENTS = 1024
+_LARGEST_ELEMENT = 16
 _WEIGHTS = "weights"
 _TENSOR_TYPES = ("tensor_type", "sparse_tensor_type")
 _ORT_DOMAIN = "com.microsoft"
@@ -142,7 +144,10 @@ def _check_and_infer(
     source: Path | bytes, *, infer: bool = True, progress: Progress = no_progress
 ) -> tuple[str | None, str | None, list[RawTypes]]:
     """Runs in the child. Returns the checker's complaint, inference's complaint, and the types of each graph."""
-    proto = onnx.ModelProto.FromString(source if isinstance(source, bytes) else source.read_bytes())
+    if isinstance(source, bytes):
+        proto = onnx.ModelProto.FromString(source)
+    else:
+        proto, _ = parse(source, _SMALL_TENSOR_ELEMENTS * _LARGEST_ELEMENT)
     _leave_weights_out(proto, source.absolute().parent if isinstance(source, Path) else None)
     _hide_ort_operators(proto)
     try:
