@@ -285,7 +285,7 @@ class Facts:
             tensor = self.tensor(node.outputs[0])
             return [NOTHING if tensor is None else self._constant(node.outputs[0], tensor)]
         inputs = self._inputs(node)
-        if op_type == "Identity":
+        if op_type == "Identity" and inputs:
             return [inputs[0] or NOTHING]
         call = Call(node, inputs, self._opset(node))
         try:

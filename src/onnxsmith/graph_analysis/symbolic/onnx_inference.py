@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import onnx
+import onnx.checker
 import onnx.shape_inference
 import onnx_ir as ir
 
@@ -45,7 +46,7 @@ def infer_with_onnx(call: Call, imports: Mapping[str, int], ir_version: int) -> 
         found = onnx.shape_inference.infer_node_outputs(
             schema, proto, types, data, opset_imports=opsets, ir_version=ir_version
         )
-    except onnx.shape_inference.InferenceError as error:
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
         raise Unknown from error
     return [_info(found.get(name), dims) for name in proto.output]
 

@@ -56,7 +56,7 @@ def node_outputs(call: Call, bodies: Sequence[Sequence[Info]]) -> list[Info]:
     """What is known of the outputs of a node with bodies."""
     found: list[Info]
     if call.node.op_type == "If":
-        found = [merged(one, other) for one, other in zip(*bodies, strict=True)]
+        found = _if(call, bodies)
     elif call.node.op_type == "Loop":
         found = _loop(call, bodies[0])
     elif call.node.op_type == "Scan" and call.opset >= _SCAN_WITHOUT_BATCH:
@@ -79,6 +79,14 @@ def _merged_shape(one: Shape | None, other: Shape | None) -> Shape | None:
     if one is None or other is None or len(one) != len(other):
         return None
     return tuple(left if left == right else fresh_symbol() for left, right in zip(one, other, strict=True))
+
+
+def _if(call: Call, bodies: Sequence[Sequence[Info]]) -> list[Info]:
+    condition = call.input(0).contents
+    if condition and isinstance(condition[0], int):
+        names = [name for name in call.node.attributes if name in ("then_branch", "else_branch")]
+        return list(bodies[names.index("then_branch" if condition[0] else "else_branch")])
+    return [merged(one, other) for one, other in zip(*bodies, strict=True)]
 
 
 def _loop(call: Call, body: Sequence[Info]) -> list[Info]:
