@@ -1,6 +1,7 @@
 """Polynomials over sizes: equal ones are equal, and what is proven is right for every size."""
 
 import itertools
+import math
 
 import pytest
 
@@ -34,12 +35,13 @@ def value(dim, **sizes):
     functions = {"floordiv": lambda one, other: one // other, "min": min, "max": max}
     total = 0
     for monomial, coefficient in dim.terms.items():
-        for atom in monomial:
-            if atom.arguments:
-                coefficient *= functions[atom.name](*(value(argument, **sizes) for argument in atom.arguments))
-            else:
-                coefficient *= sizes[atom.name]
-        total += coefficient
+        factors = [
+            functions[atom.name](*(value(argument, **sizes) for argument in atom.arguments))
+            if atom.arguments
+            else sizes[atom.name]
+            for atom in monomial
+        ]
+        total += coefficient * math.prod(factors)
     return total
 
 

@@ -10,14 +10,12 @@ from onnx.backend.test.case.node import collect_testcases
 
 from onnxsmith.graph_analysis.symbolic import Facts
 
-EVERY = 5
-
 
 @pytest.fixture(scope="module")
 def cases():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return [case for case in collect_testcases(None) if case.model is not None][::EVERY]
+        return [case for case in collect_testcases(None) if case.model is not None]
 
 
 def with_constant_inputs(model: onnx.ModelProto, arrays) -> onnx.ModelProto:
@@ -70,5 +68,5 @@ def test_nothing_that_is_known_is_wrong(cases, constant):
             if fault is not None:
                 wrong.append(f"{case.name}: {value.name} has {fault}")
     assert not wrong
-    assert asked > 300
-    assert unknown < asked * (0.03 if constant else 0.08)
+    assert asked > 2000
+    assert unknown < asked * (0.02 if constant else 0.05)

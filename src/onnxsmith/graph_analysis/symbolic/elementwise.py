@@ -52,7 +52,16 @@ def _broadcast_partial(one: Dim | None, other: Dim | None) -> Dim | None:
 @rule("Celu", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Relu", "ScaledTanh", "Selu", "Shrink")
 @rule("Sigmoid", "Softplus", "Softsign", "Swish", "ThresholdedRelu", "ParametricSoftplus", "ImageScaler")
 @rule("Softmax", "LogSoftmax", "Hardmax", "CumSum", "CumProd", "Trilu", "ReverseSequence", "RotaryEmbedding")
-@rule("InstanceNormalization", "GroupNormalization", "RMSNormalization", "LpNormalization", "LRN")
+@rule(
+    "InstanceNormalization",
+    "GroupNormalization",
+    "RMSNormalization",
+    "SimplifiedLayerNormalization",
+    "LpNormalization",
+    "LRN",
+)
+@rule(*(f"com.microsoft.{name}" for name in ("Gelu", "FastGelu", "QuickGelu", "BiasGelu", "RotaryEmbedding")))
+@rule("com.microsoft.SkipLayerNormalization", "com.microsoft.SkipSimplifiedLayerNormalization")
 @rule("MeanVarianceNormalization", "Scatter", "ScatterElements", "ScatterND", "TensorScatter")
 def _same_as_input(call: Call) -> list[Shape]:
     return [call.shape(0)]

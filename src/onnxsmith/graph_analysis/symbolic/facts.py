@@ -276,11 +276,13 @@ class Facts:
 
     def _outputs(self, node: ir.Node) -> Sequence[Info]:
         """What is known of a node's outputs, its inputs being known."""
-        if node.domain not in _DEFAULT_DOMAINS or (
+        op_type = node.op_type
+        if node.domain not in _DEFAULT_DOMAINS:
+            op_type = f"{node.domain}.{op_type}"
+        if (node.domain not in _DEFAULT_DOMAINS and op_type not in RULES) or (
             self._model.functions and node.op_identifier() in self._model.functions
         ):
             return [declared(output, named=False) for output in node.outputs]
-        op_type = node.op_type
         if op_type == "Constant":
             tensor = self.tensor(node.outputs[0])
             return [NOTHING if tensor is None else self._constant(node.outputs[0], tensor)]

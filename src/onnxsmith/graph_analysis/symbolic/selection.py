@@ -5,7 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnxsmith.graph_analysis.symbolic.call import Call, Info, PartialShape, Unknown, from_front, rule
-from onnxsmith.graph_analysis.symbolic.dims import Dim
+from onnxsmith.graph_analysis.symbolic.dims import Dim, Expr, is_nonnegative
+from onnxsmith.graph_analysis.symbolic.layout import sizes
 
 _INT64 = ir.DataType.INT64
 _AXES_INPUT = {"ReduceSum": 13}
@@ -48,7 +49,7 @@ def _compress(call: Call) -> list[PartialShape]:
 
 @rule("NonZero", dtypes=_INT64)
 def _non_zero(call: Call) -> list[PartialShape]:
-    return [[len(call.shape(0)), None]]
+    return [[len(call.shape(0)) or None, None]]  # runtimes differ on a scalar
 
 
 @rule("TopK", dtypes=(0, _INT64))
@@ -56,11 +57,9 @@ def _top_k(call: Call) -> list[PartialShape]:
     result: list[Dim | None] = list(call.shape(0))
     axis = call.axis(len(result), -1)
     if call.opset >= 10:
-        contents = call.input(1).contents
-        count = contents[0] if contents else None
+        (result[axis],) = sizes(call.input(1).contents or (None,))
     else:
-        count = call.integer("k")
-    result[axis] = None if isinstance(count, float) else count
+        result[axis] = call.integer("k")
     return [result, result]
 
 
@@ -69,6 +68,8 @@ def _one_hot(call: Call) -> list[PartialShape]:
     result: list[Dim | None] = list(call.shape(0))
     depth = call.input(1).contents
     size = depth[0] if depth else None
+    if isinstance(size, Expr) and not is_nonnegative(size):
+        size = None
     axis = from_front(call.integer("axis", -1), len(result) + 1)
     result.insert(axis, int(size) if isinstance(size, float) else size)
     return [result]
