@@ -21,6 +21,7 @@ from onnxsmith.lazy_names import lazy_names
 if TYPE_CHECKING:
     from onnxsmith.api import (
         benchmark,
+        bisect,
         export_pytorch,
         export_sklearn,
         infer,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "benchmark": "api",
+    "bisect": "api",
     "export_pytorch": "api",
     "export_sklearn": "api",
     "infer": "api",
@@ -75,6 +77,7 @@ __all__ = [
     "TensorSpec",
     "UserError",
     "benchmark",
+    "bisect",
     "diagnose",
     "export_pytorch",
     "export_sklearn",

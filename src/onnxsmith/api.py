@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from onnxsmith.graph_analysis import ModelReport, ShapeReport
     from onnxsmith.graph_optimizer import LevelResult, OptimizationReport, OptimizeReport
+    from onnxsmith.graph_optimizer.bisection import BisectReport
     from onnxsmith.inference_engine.benchmark import BenchmarkReport
     from onnxsmith.inference_engine.ort_inference import InferenceResult
     from onnxsmith.inference_engine.profiler import ProfileReport
@@ -169,6 +170,38 @@ def optimize(
 
     config = override(config or Config(), _prefixed("optimization", {**options, "dims": dims}))
     return Optimizer(config).run(load(model), output, feeds=feeds, dump=dump, progress=progress)
+
+
+def bisect(
+    model: ModelLike,
+    output: Path | None = None,
+    *,
+    feeds: Mapping[str, Any] | None = None,
+    dims: Mapping[str, int | str] | None = None,
+    config: Config | None = None,
+    progress: Progress = no_progress,
+    **options: Any,
+) -> BisectReport:
+    """Finds the pass of the optimiser that breaks a model, and the smallest part of the model that shows it.
+
+    Args:
+        model: The model.
+        output: Where that part goes, as a model; None does not keep it.
+        feeds: Inputs to run on by name; what is not given is sampled.
+        dims: Fixes or renames dynamic dimensions first.
+        config: `optimization`, `inference`, `limits`, `dims` and `seed` are used.
+        progress: Told of the steps.
+        **options: Any key of `optimization`: `passes=["fold-constants"]`.
+
+    Raises:
+        InvalidModelError: The model is invalid.
+        PassError: A pass, a pipeline or a target is unknown.
+        OutputError: The part cannot be written.
+    """
+    from onnxsmith.graph_optimizer.bisection import bisect as find
+
+    config = override(config or Config(), _prefixed("optimization", {**options, "dims": dims}))
+    return find(load(model), config, feeds=feeds, output=output, progress=progress)
 
 
 def optimize_levels(

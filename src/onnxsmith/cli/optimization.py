@@ -1,4 +1,4 @@
-"""`onnxsmith optimize` and `onnxsmith passes`."""
+"""`onnxsmith optimize`, `bisect` and `passes`."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ OpsetOption = Annotated[
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command("optimize")(optimize)
+    app.command("bisect")(bisect)
     app.command("passes")(passes)
 
 
@@ -103,19 +104,13 @@ def optimize(
     The interface stays as it is, and so does the opset. With --level or --output-dir it is ONNX Runtime that optimises.
     """
     own = {
-        "pipeline": pipeline,
-        "target": target,
-        "passes": passes,
-        "skip": skip,
-        "opset": opset,
+        **_choice(pipeline, target, passes, skip, opset),
         "verify": False if no_verify else None,
         "check": "each" if check_each else None,
         "provenance": False if strip_metadata else None,
     }
     if (output is None) == (output_dir is None):
         raise typer.BadParameter("give --output FILE, or --output-dir FOLDER for ONNX Runtime's levels")
-    if pipeline and target:
-        raise typer.BadParameter("give --pipeline or --target: a target has its own pipeline")
     by_runtime = level is not None or output_dir is not None
     if by_runtime and (dump or explain or any(value is not None for value in own.values())):
         raise typer.BadParameter("with --level or --output-dir ONNX Runtime optimises, and runs none of our passes")
@@ -138,6 +133,69 @@ def optimize(
             differing = []
     if differing:
         fail_gate(f"the outputs at {', '.join(differing)} differ from the original's.")
+
+
+def bisect(
+    model: ModelArgument,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where the smallest part goes, as a model.")
+    ] = None,
+    pipeline: PipelineOption = None,
+    target: TargetOption = None,
+    passes: PassesOption = None,
+    skip: SkipOption = None,
+    dims: NewDimOption = None,
+    opset: OpsetOption = None,
+    inputs: InputOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output_format: FormatOption = OutputFormat.text,
+    verbose: VerboseOption = 0,
+    quiet: QuietOption = False,
+) -> None:
+    """Find the pass that breaks a model, and the smallest part of the model that shows it.
+
+    Exits with 1 where a pass is to blame, with 0 where none is.
+    """
+    with session(
+        config=config,
+        assignments=assignments,
+        output_format=output_format,
+        verbose=verbose,
+        quiet=quiet,
+        flags={f"optimization.{key}": value for key, value in _choice(pipeline, target, passes, skip, opset).items()},
+        title="bisecting",
+    ) as run:
+        from onnxsmith import api
+
+        run.protect(output, inputs=inputs or [])
+        loaded = api.load(model)
+        report = api.bisect(
+            loaded,
+            output,
+            feeds=_feeds(run, loaded, inputs),
+            dims=parse_new_dims(dims) or None,
+            config=run.config,
+            progress=run.progress,
+        )
+
+        def rendered() -> list[RenderableType]:
+            from onnxsmith.cli.render.optimization import render_bisection
+
+            return render_bisection(report)
+
+        run.emit(report, rendered)
+    if report.culprit is not None:
+        fail_gate(f"the pass {report.culprit} breaks the model.")
+
+
+def _choice(
+    pipeline: str | None, target: str | None, passes: str | None, skip: str | None, opset: int | None
+) -> dict[str, Any]:
+    """The keys of `optimization` that say which passes run."""
+    if sum(map(bool, (pipeline, target, passes))) > 1:
+        raise typer.BadParameter("give one of --pipeline, --target and --passes")
+    return {"pipeline": pipeline, "target": target, "passes": passes, "skip": skip, "opset": opset}
 
 
 def _by_passes(

@@ -24,4 +24,7 @@ def first_fault(result: PipelineResult, fault_at: Callable[[int], str | None]) -
             low = middle + 1
         else:
             high, reason = middle, fault
-    return Rollback(name=steps[low].name, reason=reason or fault_at(steps[low].number + 1) or "the outputs differ")
+    step = steps[low]
+    return Rollback(
+        name=step.name, number=step.number, reason=reason or fault_at(step.number + 1) or "the outputs differ"
+    )

@@ -20,7 +20,7 @@ from onnxsmith.records import Record
 
 logger = logging.getLogger(__name__)
 
-_STRICTNESS = 0.1
+STRICTNESS = 0.1
 """A rewrite may round differently, but not as differently as another kernel may: a tenth of the usual tolerance."""
 
 _LARGE = 1e3
@@ -88,7 +88,7 @@ class NumericCheck:
         except RuntimeFailure as error:
             return Verification(agree=False, reason=f"it does not run where the original does: {error.message}")
         checks = tuple(
-            InputCheck(kind=kind, agreement=compare_outputs(expected, answer, strictness=_STRICTNESS))
+            InputCheck(kind=kind, agreement=compare_outputs(expected, answer, strictness=STRICTNESS))
             for kind, expected, answer in zip(kinds, outputs, got, strict=True)
         )
         wrong = next((check for check in checks if not check.agreement.agree), None)
@@ -102,6 +102,19 @@ class NumericCheck:
         """What is wrong with another model's outputs, or None."""
         verification = self.verify(other)
         return verification.reason if verification.agree is False else None
+
+    def outputs(self, model: Model, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """Runs a model once, unoptimised.
+
+        Raises:
+            RuntimeFailure: It does not run.
+        """
+        return self._run(model, [feeds])[0]
+
+    def feeds_of(self, kind: str | None) -> Mapping[str, Any]:
+        """The inputs of a kind; the first kind that the original takes where there is none of that name."""
+        kinds = self._reference[0]
+        return kinds.get(kind or "", next(iter(kinds.values()), {}))
 
     @cached_property
     def _reference(self) -> tuple[dict[str, Mapping[str, Any]], list[dict[str, Any]], str | None]:

@@ -7,45 +7,19 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from onnxsmith.config import Config
-from onnxsmith.errors import InvalidModelError, PassError
-from onnxsmith.graph_optimizer.blame import first_fault
 from onnxsmith.graph_optimizer.editor import PROVENANCE
-from onnxsmith.graph_optimizer.instruments import Dump, Instrument, NumbersCheck
-from onnxsmith.graph_optimizer.interface import compare_interfaces
-from onnxsmith.graph_optimizer.numeric_check import NumericCheck, Verification
+from onnxsmith.graph_optimizer.examiner import Candidate, Examiner
 from onnxsmith.graph_optimizer.optimize_report import OptimizeReport, total_passes
-from onnxsmith.graph_optimizer.pass_pipeline import PassPipeline, PipelineResult, Rollback, Stage
-from onnxsmith.graph_optimizer.passes.table import load_pass, make_pass
-from onnxsmith.graph_optimizer.pipelines import listed_stages, passes_of, stages_of, target_pipeline
+from onnxsmith.graph_optimizer.pass_pipeline import PipelineResult, Rollback
+from onnxsmith.graph_optimizer.pipelines import passes_of
 from onnxsmith.model import Model, check_native, staged_folder
 from onnxsmith.records import Progress, no_progress
 
 logger = logging.getLogger(__name__)
-
-NOT_VERIFIED = "verification is off"
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    """A model that passes made, and what the checks say of it.
-
-    Attributes:
-        result: The passes' result.
-        refined: Outputs whose shape is better known.
-        verification: The comparison of the outputs.
-        fault: What is wrong with it, or None.
-    """
-
-    result: PipelineResult
-    refined: tuple[str, ...]
-    verification: Verification
-    fault: str | None
 
 
 class Optimizer:
@@ -88,31 +62,6 @@ class Optimizer:
         """
         return _Run(self.config, model, Path(path), feeds=feeds or {}, dump=dump, progress=progress).run()
 
-    def plan(self) -> tuple[str, tuple[Stage, ...]]:
-        """The pipeline's name and its stages, by the configuration.
-
-        Raises:
-            PassError: A pass or a pipeline is unknown.
-        """
-        options = self.config.optimization
-        for name in options.skip:
-            load_pass(name)
-        if options.passes and options.target:
-            raise PassError(
-                "passes are listed and a target is named.", "Give one of them: a target has its own passes."
-            )
-        if options.passes:
-            name, stages = "custom", listed_stages(options.passes)
-        else:
-            name = target_pipeline(options.target) if options.target else options.pipeline
-            stages = stages_of(name)
-        first = []
-        if options.dims:
-            first.append(make_pass("specialize-shapes", {"dims": options.dims}))
-        if options.opset is not None:
-            first.append(make_pass("convert-opset", {"opset": options.opset}))
-        return name, ((Stage(tuple(first)), *stages) if first else stages)
-
 
 class _Run:
     def __init__(
@@ -130,15 +79,7 @@ class _Run:
         self.model = model
         self.path = path
         self.progress = progress
-        self.name, self.stages = Optimizer(config).plan()
-        self.skip = frozenset(self.options.skip)
-        sizes = {key: size for key, size in self.options.dims.items() if isinstance(size, int)}
-        self.numbers = NumericCheck(model, config, feeds, sizes) if self.options.verify else None
-        self.asked = self._asked_interface()
-        instruments: list[Instrument] = [Dump(dump)] if dump is not None else []
-        if self.numbers is not None and self.options.check == "each":
-            instruments.append(NumbersCheck(self.numbers.differs))
-        self.pipeline = PassPipeline(self.stages, instruments)
+        self.examiner = Examiner(config, model, feeds, verify=self.options.verify, dump=dump, progress=progress)
 
     def run(self) -> OptimizeReport:
         start = time.perf_counter()
@@ -154,17 +95,19 @@ class _Run:
         unchanged = None
         if candidate.fault is not None:
             unchanged = candidate.fault
-            result = PipelineResult(self._fresh(), (), result.seconds, result.notes, result.rolled_back, result.runs)
+            result = PipelineResult(
+                self.examiner.fresh(), (), result.seconds, result.notes, result.rolled_back, result.runs
+            )
         elif not result.steps:
             unchanged = "no pass found anything to do"
         after, note = self._save(result)
         unchanged = note or unchanged
-        names = [step.name for step in passes_of(self.stages)]
+        names = [step.name for step in passes_of(self.examiner.stages)]
         counts_before, counts_after = _op_counts(self.model), _op_counts(after)
         return OptimizeReport(
             model=self.model.name,
             output=self.path,
-            pipeline=self.name,
+            pipeline=self.examiner.name,
             opset_before=self.model.opset,
             opset_after=after.opset,
             nodes_before=_without_constants(counts_before),
@@ -183,48 +126,19 @@ class _Run:
             seconds=time.perf_counter() - start,
         )
 
-    def _optimise(self) -> tuple[_Candidate, tuple[Rollback, ...]]:
+    def _optimise(self) -> tuple[Candidate, tuple[Rollback, ...]]:
         """Runs the passes until the checks find nothing wrong, each time without the one that was to blame."""
-        skip = self.skip
+        skip = frozenset(self.options.skip)
         gone: list[Rollback] = []
         while True:
-            candidate = self._examine(self.pipeline.run(self._fresh, skip=skip, progress=self.progress))
+            candidate = self.examiner.examine(self.examiner.run(skip))
             if candidate.fault is None or not candidate.result.steps:
                 return candidate, tuple(gone)
             logger.info("looking for the pass to blame: %s", candidate.fault)
-            blamed = first_fault(candidate.result, partial(self._fault_at, skip))
+            blamed = self.examiner.blame(candidate.result, skip)
             logger.warning("%s is rolled back: %s", blamed.name, blamed.reason)
             gone.append(blamed)
             skip |= {blamed.name}
-
-    def _fault_at(self, skip: frozenset[str], limit: int) -> str | None:
-        return self._examine(self.pipeline.run(self._fresh, skip=skip, limit=limit)).fault
-
-    def _examine(self, result: PipelineResult) -> _Candidate:
-        """Holds a result's interface, validity and outputs against the original's."""
-        differences, refined = compare_interfaces(self.asked, result.model)
-        if differences:
-            return _Candidate(result, (), Verification(agree=None), f"the interface differs: {differences[0]}")
-        if self.numbers is None:
-            return _Candidate(result, refined, Verification(agree=None, reason=NOT_VERIFIED), None)
-        self.progress("comparing the outputs", 0, 0)
-        try:
-            check_native(result.model, self.config.limits)
-        except InvalidModelError as error:
-            return _Candidate(result, refined, Verification(agree=None), error.message)
-        verification = self.numbers.verify(result.model)
-        fault = f"the outputs differ {verification.reason}" if verification.agree is False else None
-        return _Candidate(result, refined, verification, fault)
-
-    def _fresh(self) -> Model:
-        """The model, for passes to work on."""
-        return Model(self.model.ir.clone())
-
-    def _asked_interface(self) -> Model:
-        """The original with the dimensions that were asked for: the interface that the result must have."""
-        if not self.options.dims:
-            return self.model
-        return make_pass("specialize-shapes", {"dims": self.options.dims}).run(self._fresh()).model
 
     def _save(self, result: PipelineResult) -> tuple[Model, str | None]:
         """Saves the result; where the file is over its limit, without the notes on nodes, and then as it was."""
@@ -237,7 +151,7 @@ class _Run:
             if _size_of(model.save(staged)) > limit:
                 _strip(model)
                 if (size := _size_of(model.save(staged))) > limit:
-                    model = self._fresh()
+                    model = self.examiner.fresh()
                     model.save(staged)
                     return model, f"the optimised file has {size:,} bytes, and {limit:,} are allowed"
         return model, None

@@ -63,10 +63,12 @@ class Rollback(Record):
 
     Attributes:
         name: The pass.
+        number: Which run of a pass it was.
         reason: What it did wrong.
     """
 
     name: str
+    number: int
     reason: str
 
 
@@ -127,15 +129,14 @@ class PassPipeline:
             try:
                 return _Attempt((*self.instruments, only), rolled_back, progress).run(fresh(), self.stages)
             except _BrokenBy as broken:
-                logger.warning("%s is rolled back: %s", broken.name, broken.reason)
-                rolled_back.append(Rollback(name=broken.name, reason=broken.reason))
+                logger.warning("%s is rolled back: %s", broken.rollback.name, broken.rollback.reason)
+                rolled_back.append(broken.rollback)
 
 
 class _BrokenBy(Exception):  # noqa: N818
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(name, reason)
-        self.name = name
-        self.reason = reason
+    def __init__(self, rollback: Rollback) -> None:
+        super().__init__(rollback)
+        self.rollback = rollback
 
 
 class _Attempt:
@@ -185,9 +186,10 @@ class _Attempt:
                     instrument.after(number, step, result)
         except Exception as error:
             logger.debug("%s failed", step.name, exc_info=True)
+            rollback = Rollback(name=step.name, number=number, reason=fault_of(error))
             if step.in_place:
-                raise _BrokenBy(step.name, fault_of(error)) from error
-            self._rolled_back.append(Rollback(name=step.name, reason=fault_of(error)))
+                raise _BrokenBy(rollback) from error
+            self._rolled_back.append(rollback)
             return model, 0
         self._seconds[step.name] = self._seconds.get(step.name, 0.0) + seconds
         self._notes[step.name] = result.notes

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from onnxsmith.config import OptimizationConfig
 from onnxsmith.errors import PassError
 from onnxsmith.graph_optimizer.pass_pipeline import Stage
 from onnxsmith.graph_optimizer.passes.base import Pass
-from onnxsmith.graph_optimizer.passes.table import make_pass, parse_pass
+from onnxsmith.graph_optimizer.passes.table import load_pass, make_pass, parse_pass
 from onnxsmith.records import did_you_mean
 
 DEFAULT = "default"
@@ -146,6 +147,29 @@ def listed_stages(texts: Sequence[str]) -> tuple[Stage, ...]:
         PassError: One is unknown, or one of its options.
     """
     return (Stage(tuple(map(parse_pass, texts))),)
+
+
+def plan(options: OptimizationConfig) -> tuple[str, tuple[Stage, ...]]:
+    """The pipeline's name and its stages, by the configuration.
+
+    Raises:
+        PassError: A pass, a pipeline or a target is unknown.
+    """
+    for name in options.skip:
+        load_pass(name)
+    if options.passes and options.target:
+        raise PassError("passes are listed and a target is named.", "Give one of them: a target has its own passes.")
+    if options.passes:
+        name, stages = "custom", listed_stages(options.passes)
+    else:
+        name = target_pipeline(options.target) if options.target else options.pipeline
+        stages = stages_of(name)
+    first = []
+    if options.dims:
+        first.append(make_pass("specialize-shapes", {"dims": options.dims}))
+    if options.opset is not None:
+        first.append(make_pass("convert-opset", {"opset": options.opset}))
+    return name, ((Stage(tuple(first)), *stages) if first else stages)
 
 
 def passes_of(stages: Sequence[Stage]) -> Iterator[Pass]:

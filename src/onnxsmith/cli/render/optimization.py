@@ -9,6 +9,7 @@ from onnxsmith.records import format_bytes
 
 if TYPE_CHECKING:
     from onnxsmith.graph_optimizer import OptimizeReport
+    from onnxsmith.graph_optimizer.bisection import BisectReport
     from onnxsmith.graph_optimizer.numeric_check import Verification
     from onnxsmith.graph_optimizer.pass_listing import PassInfo, PassListing
 
@@ -79,6 +80,30 @@ def verification_text(verification: Verification) -> str:
     if verification.agree:
         return f"agree on {len(verification.checks)} kinds of input ({kinds}){error}"
     return f"DIFFER {verification.reason}"
+
+
+def render_bisection(report: BisectReport) -> Parts:
+    """The text of `onnxsmith bisect`."""
+    if report.culprit is None:
+        return [facts(report.model, [("pipeline", report.pipeline), ("result", "no pass breaks the model")])]
+    return [
+        facts(
+            report.model,
+            [
+                ("pipeline", report.pipeline),
+                ("culprit", f"{report.culprit}, run {report.step}"),
+                ("reason", report.reason),
+                ("part", report.part or ""),
+                ("parts tried", report.probes),
+            ],
+        ),
+        table(
+            "The smallest part that shows it" if report.nodes else "No part shows it alone",
+            "node",
+            "operator",
+            rows=list(zip(report.nodes, report.op_types, strict=True)),
+        ),
+    ]
 
 
 def render_passes(listing: PassListing) -> Parts:

@@ -1,0 +1,120 @@
+"""Runs the passes that a configuration asks for over a model, and says what is wrong with what they made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from onnxsmith.config import Config
+from onnxsmith.errors import InvalidModelError
+from onnxsmith.graph_optimizer.blame import first_fault
+from onnxsmith.graph_optimizer.instruments import Dump, Instrument, NumbersCheck
+from onnxsmith.graph_optimizer.interface import compare_interfaces
+from onnxsmith.graph_optimizer.numeric_check import NumericCheck, Verification
+from onnxsmith.graph_optimizer.pass_pipeline import PassPipeline, PipelineResult, Rollback
+from onnxsmith.graph_optimizer.passes.table import make_pass
+from onnxsmith.graph_optimizer.pipelines import plan
+from onnxsmith.model import Model, check_native
+from onnxsmith.records import Progress, no_progress
+
+NOT_VERIFIED = "verification is off"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model that passes made, and what the checks say of it.
+
+    Attributes:
+        result: The passes' result.
+        refined: Outputs whose shape is better known.
+        verification: The comparison of the outputs.
+        fault: What is wrong with it, or None.
+    """
+
+    result: PipelineResult
+    refined: tuple[str, ...]
+    verification: Verification
+    fault: str | None
+
+
+class Examiner:
+    """Passes over one model, and the checks of what they make.
+
+    Args:
+        config: `optimization`, `inference`, `limits`, `dims` and `seed` are used.
+        model: The model; it stays as it is.
+        feeds: Inputs for the comparison by name; what is not given is sampled.
+        verify: Whether outputs are compared.
+        dump: A folder for the model after each pass.
+        progress: Told of the passes.
+
+    Attributes:
+        name: The pipeline's name.
+        stages: Its stages.
+        numbers: The comparison of outputs.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        model: Model,
+        feeds: Mapping[str, Any],
+        *,
+        verify: bool = True,
+        dump: Path | None = None,
+        progress: Progress = no_progress,
+    ) -> None:
+        options = config.optimization
+        self._config = config
+        self._model = model
+        self._verify = verify
+        self._progress = progress
+        self.name, self.stages = plan(options)
+        sizes = {key: size for key, size in options.dims.items() if isinstance(size, int)}
+        self.numbers = NumericCheck(model, config, feeds, sizes)
+        self._asked = model
+        if options.dims:  # the interface that the result must have is the original's at these sizes
+            self._asked = make_pass("specialize-shapes", {"dims": options.dims}).run(self.fresh()).model
+        instruments: list[Instrument] = [Dump(dump)] if dump is not None else []
+        if verify and options.check == "each":
+            instruments.append(NumbersCheck(self.numbers.differs))
+        self._pipeline = PassPipeline(self.stages, instruments)
+
+    def fresh(self) -> Model:
+        """The model, for passes to work on."""
+        return Model(self._model.ir.clone())
+
+    def run(self, skip: frozenset[str] = frozenset(), limit: int | None = None) -> PipelineResult:
+        """Runs the passes.
+
+        Args:
+            skip: Passes that do not run.
+            limit: How many runs of passes there are at most.
+        """
+        return self._pipeline.run(self.fresh, skip=skip, limit=limit, progress=self._progress)
+
+    def examine(self, result: PipelineResult) -> Candidate:
+        """Holds a result's interface, validity and outputs against the original's."""
+        differences, refined = compare_interfaces(self._asked, result.model)
+        if differences:
+            return Candidate(result, (), Verification(agree=None), f"the interface differs: {differences[0]}")
+        if not self._verify:
+            return Candidate(result, refined, Verification(agree=None, reason=NOT_VERIFIED), None)
+        self._progress("comparing the outputs", 0, 0)
+        try:
+            check_native(result.model, self._config.limits)
+        except InvalidModelError as error:
+            return Candidate(result, refined, Verification(agree=None), error.message)
+        verification = self.numbers.verify(result.model)
+        fault = f"the outputs differ {verification.reason}" if verification.agree is False else None
+        return Candidate(result, refined, verification, fault)
+
+    def blame(self, result: PipelineResult, skip: frozenset[str] = frozenset()) -> Rollback:
+        """The first run of a pass after which something is wrong, where something is in the end."""
+        return first_fault(result, partial(self._fault_at, skip))
+
+    def _fault_at(self, skip: frozenset[str], limit: int) -> str | None:
+        return self.examine(self.run(skip, limit)).fault
