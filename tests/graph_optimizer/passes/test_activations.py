@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from recognition import parse, reasons, recognize
 
 from onnxsmith.graph_optimizer.passes.activations import RecognizeActivations
+from recognition import parse, reasons, recognize
 
 X = np.concatenate([np.linspace(-6, 6, 19), [0.0, -0.0, np.nan, np.inf, 100.0]]).astype(np.float32).reshape(2, 12)
 FINITE = np.where(np.isfinite(X), X, 0.5).astype(np.float32)

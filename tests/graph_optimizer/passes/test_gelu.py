@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from recognition import parse, reasons, recognize
 
 from onnxsmith.graph_optimizer.passes.gelu import RecognizeGelu
 from onnxsmith.model import Model
+from recognition import parse, reasons, recognize
 
 X = np.concatenate([np.linspace(-6, 6, 21), [0.0, -0.0, np.nan, np.inf]]).astype(np.float32)
 NUMBERS = """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from recognition import parse, reasons, recognize
 
 from onnxsmith.graph_optimizer.passes.layer_norm import RecognizeLayerNorm
+from recognition import parse, reasons, recognize
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((2, 3, 4)).astype(np.float32) * 3 + 1
