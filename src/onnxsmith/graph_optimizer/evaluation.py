@@ -41,7 +41,7 @@ _IR_VERSION = 8
 Source = Callable[[ir.Value], ir.TensorProtocol | None]
 
 
-class StridedTensor(ir.Tensor):
+class StridedTensor(ir.Tensor[np.ndarray]):
     """A tensor over a view of other memory, laid out only when it is written."""
 
     def tofile(self, file: Any) -> None:

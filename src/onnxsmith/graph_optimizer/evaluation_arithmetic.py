@@ -29,6 +29,10 @@ def _operands(call: Call, kinds: frozenset[str]) -> tuple[np.ndarray, np.ndarray
     return left, right
 
 
+_name: str
+_function: Callable[..., Any]
+
+
 def _binary(op_type: str, function: Callable[..., Any], kinds: frozenset[str]) -> None:
     def evaluate(call: Call) -> list[np.ndarray]:
         return [np.asarray(function(*_operands(call, kinds)))]
@@ -96,7 +100,7 @@ def _div(call: Call) -> list[np.ndarray]:
 def _mod(call: Call) -> list[np.ndarray]:
     left, right = _operands(call, _WHOLE)
     _require_divisor(left, right)
-    return [np.asarray((np.fmod if call.int("fmod", 0) else np.mod)(left, right))]
+    return [np.asarray((np.fmod if call.integer("fmod", 0) else np.mod)(left, right))]
 
 
 def _require_divisor(left: np.ndarray, right: np.ndarray) -> None:
@@ -125,11 +129,11 @@ def _reduce(call: Call) -> list[np.ndarray]:
         raise NotHere
     if call.opset >= _AXES_ARE_INPUT[call.op_type]:
         axes = call.numbers(1) if call.has(1) else []
-        if not axes and call.int("noop_with_empty_axes", 0):
+        if not axes and call.integer("noop_with_empty_axes", 0):
             return [data]
     else:
-        axes = list(call.ints("axes", ()))
-    over, keep = tuple(axes) or None, bool(call.int("keepdims", 1))
+        axes = list(call.integers("axes", ()))
+    over, keep = tuple(axes) or None, bool(call.integer("keepdims", 1))
     if call.op_type in ("ReduceMax", "ReduceMin"):
         function = np.max if call.op_type == "ReduceMax" else np.min
         return [np.asarray(function(data, axis=over, keepdims=keep))]
@@ -140,7 +144,7 @@ def _reduce(call: Call) -> list[np.ndarray]:
 @operator("CumSum")
 def _cum_sum(call: Call) -> list[np.ndarray]:
     data = call.input(0)
-    if data.dtype.char not in "lqi" or call.int("exclusive", 0) or call.int("reverse", 0):
+    if data.dtype.char not in "lqi" or call.integer("exclusive", 0) or call.integer("reverse", 0):
         raise NotHere
     return [np.cumsum(data, axis=call.numbers(1)[0], dtype=data.dtype)]
 
@@ -172,7 +176,7 @@ def _cast_like(call: Call) -> list[np.ndarray]:
 
 
 def _numpy_dtype(call: Call) -> np.dtype[Any]:
-    to = call.int("to", None)
+    to = call.integer("to", None)
     if not isinstance(to, int) or to == ir.DataType.STRING:
         raise NotHere
     return ir.DataType(to).numpy()

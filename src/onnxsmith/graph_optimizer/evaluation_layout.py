@@ -28,7 +28,7 @@ def _dropout(call: Call) -> list[np.ndarray]:
 @operator("Shape")
 def _shape(call: Call) -> list[np.ndarray]:
     dims = call.input(0).shape
-    return [np.array(dims[call.int("start", 0) : call.int("end", len(dims))], np.int64)]
+    return [np.array(dims[call.integer("start", 0) : call.integer("end", len(dims))], np.int64)]
 
 
 @operator("Size")
@@ -39,8 +39,8 @@ def _size(call: Call) -> list[np.ndarray]:
 @operator("Reshape")
 def _reshape(call: Call) -> list[np.ndarray]:
     data = call.input(0)
-    target = call.numbers(1) if call.opset >= _INPUT_SINCE["Reshape"] else call.ints("shape", ())
-    if not call.int("allowzero", 0):
+    target = call.numbers(1) if call.opset >= _INPUT_SINCE["Reshape"] else call.integers("shape", ())
+    if not call.integer("allowzero", 0):
         target = [data.shape[axis] if dim == 0 else dim for axis, dim in enumerate(target)]
     elif 0 in target and -1 in target:
         raise NotHere
@@ -50,7 +50,7 @@ def _reshape(call: Call) -> list[np.ndarray]:
 @operator("Flatten")
 def _flatten(call: Call) -> list[np.ndarray]:
     data = call.input(0)
-    axis = call.int("axis", 1)
+    axis = call.integer("axis", 1)
     axis += data.ndim if axis < 0 else 0
     return [data.reshape(math.prod(data.shape[:axis]), math.prod(data.shape[axis:]))]
 
@@ -58,7 +58,7 @@ def _flatten(call: Call) -> list[np.ndarray]:
 def _axes(call: Call) -> list[int] | None:
     if call.opset >= _INPUT_SINCE[call.op_type]:
         return call.numbers(1) if call.has(1) else None
-    axes = call.ints("axes", None)
+    axes = call.integers("axes", None)
     return None if axes is None else list(axes)
 
 
@@ -78,7 +78,7 @@ def _unsqueeze(call: Call) -> list[np.ndarray]:
 
 @operator("Transpose")
 def _transpose(call: Call) -> list[np.ndarray]:
-    return [np.transpose(call.input(0), call.ints("perm", None))]
+    return [np.transpose(call.input(0), call.integers("perm", None))]
 
 
 @operator("Concat")
@@ -86,19 +86,19 @@ def _concat(call: Call) -> list[np.ndarray]:
     parts = [call.input(index) for index in range(call.given)]
     if len({part.dtype for part in parts}) != 1:
         raise NotHere
-    return [np.concatenate(parts, call.int("axis", 1 if call.opset < 4 else None))]
+    return [np.concatenate(parts, call.integer("axis", 1 if call.opset < 4 else None))]
 
 
 @operator("Split")
 def _split(call: Call) -> list[np.ndarray]:
     data = call.input(0)
-    axis = call.int("axis", 0)
+    axis = call.integer("axis", 0)
     if call.opset >= _INPUT_SINCE["Split"]:
         sizes = call.numbers(1) if call.has(1) else None
     else:
         if call.given > 1:
             raise NotHere
-        sizes = call.ints("split", None)
+        sizes = call.integers("split", None)
     if sizes is None:
         part = -(-data.shape[axis] // call.count)
         sizes = [part] * (call.count - 1) + [data.shape[axis] - part * (call.count - 1)]
@@ -117,8 +117,8 @@ def _slice(call: Call) -> list[np.ndarray]:
         axes = call.numbers(3) if call.has(3) else None
         steps = call.numbers(4) if call.has(4) else None
     else:
-        starts, ends = list(call.ints("starts", ())), list(call.ints("ends", ()))
-        axes = call.ints("axes", None)
+        starts, ends = list(call.integers("starts", ())), list(call.integers("ends", ()))
+        axes = call.integers("axes", None)
     picks = [slice(None)] * data.ndim
     for axis, start, end, step in zip(
         range(len(starts)) if axes is None else axes, starts, ends, steps or [1] * len(starts), strict=True
@@ -164,7 +164,7 @@ def _constant_of_shape(call: Call) -> list[np.ndarray]:
 @operator("Gather")
 def _gather(call: Call) -> list[np.ndarray]:
     data, indices = call.input(0), call.input(1)
-    axis = call.int("axis", 0)
+    axis = call.integer("axis", 0)
     return [np.take(data, _in_range(indices, data.shape[axis]), axis)]
 
 
@@ -177,7 +177,7 @@ def _in_range(indices: np.ndarray, size: int) -> np.ndarray:
 @operator("GatherElements")
 def _gather_elements(call: Call) -> list[np.ndarray]:
     data, indices = call.input(0), call.input(1)
-    axis = call.int("axis", 0)
+    axis = call.integer("axis", 0)
     axis += data.ndim if axis < 0 else 0
     _in_range(indices, data.shape[axis])
     places = list(np.ogrid[tuple(slice(size) for size in indices.shape)])
@@ -188,7 +188,7 @@ def _gather_elements(call: Call) -> list[np.ndarray]:
 @operator("GatherND")
 def _gather_nd(call: Call) -> list[np.ndarray]:
     data, indices = call.input(0), call.input(1)
-    if call.int("batch_dims", 0):
+    if call.integer("batch_dims", 0):
         raise NotHere
     return [data[_places(indices, data.shape)]]
 
@@ -204,7 +204,7 @@ def _places(indices: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, ..
 @operator("ScatterND")
 def _scatter_nd(call: Call) -> list[np.ndarray]:
     data, indices, updates = call.input(0), call.input(1), call.input(2)
-    if call.string("reduction", "none") != "none":
+    if call.text("reduction", "none") != "none":
         raise NotHere
     result = data.copy()
     places = _places(indices, data.shape)
@@ -227,16 +227,16 @@ def _trilu(call: Call) -> list[np.ndarray]:
     data = call.input(0)
     rows, columns = data.shape[-2:]
     distance = np.arange(columns)[None, :] - np.arange(rows)[:, None]
-    keep = distance >= diagonal if call.int("upper", 1) else distance <= diagonal
+    keep = distance >= diagonal if call.integer("upper", 1) else distance <= diagonal
     return [np.where(keep, data, np.zeros((), data.dtype))]
 
 
 @operator("EyeLike")
 def _eye_like(call: Call) -> list[np.ndarray]:
     data = call.input(0)
-    if call.int("dtype", None) is not None:
+    if call.integer("dtype", None) is not None:
         raise NotHere
-    return [np.eye(*data.shape, k=call.int("k", 0), dtype=data.dtype)]
+    return [np.eye(data.shape[0], data.shape[1], k=call.integer("k", 0), dtype=data.dtype)]
 
 
 @operator("NonZero")
@@ -250,7 +250,7 @@ def _non_zero(call: Call) -> list[np.ndarray]:
 @operator("Pad")
 def _pad(call: Call) -> list[np.ndarray]:
     data = call.input(0)
-    if call.opset < _INPUT_SINCE["Pad"] or call.string("mode", "constant") != "constant" or call.has(3):
+    if call.opset < _INPUT_SINCE["Pad"] or call.text("mode", "constant") != "constant" or call.has(3):
         raise NotHere
     pads = call.numbers(1)
     if len(pads) != 2 * data.ndim or min(pads, default=0) < 0:

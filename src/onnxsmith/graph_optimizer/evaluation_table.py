@@ -47,15 +47,15 @@ class Call:
         found: list[int] = self.input(index).reshape(-1).tolist()
         return found
 
-    def int(self, name: str, default: int | None) -> Any:
+    def integer(self, name: str, default: int | None) -> Any:
         """An attribute that is a whole number."""
         return self._attribute(name, default)
 
-    def ints(self, name: str, default: Sequence[int] | None) -> Any:
+    def integers(self, name: str, default: Sequence[int] | None) -> Any:
         """An attribute that is a list of whole numbers."""
         return self._attribute(name, default)
 
-    def string(self, name: str, default: str) -> str:
+    def text(self, name: str, default: str) -> str:
         """An attribute that is a text."""
         found: str = self._attribute(name, default)
         return found

@@ -9,7 +9,7 @@ expand most, and what follows from them, until it is small enough.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -88,7 +88,7 @@ class FoldingState:
         taken: What was taken of the budget.
     """
 
-    def __init__(self, model: ir.Model, size: int | None, taken: int) -> None:
+    def __init__(self, model: ir.Model, size: int | None = None, taken: int = 0) -> None:
         self._model = model
         self._size = size
         self.refused: dict[ir.Node, str] = {}
@@ -101,7 +101,7 @@ class FoldingState:
         found = model.ir.graph.meta.get(_STATE)
         if isinstance(found, cls) and found._model is model.ir:
             return found
-        state = cls(model.ir, found._size, found.taken) if isinstance(found, cls) else cls(model.ir, None, 0)
+        state = cls(model.ir, found._size, found.taken) if isinstance(found, cls) else cls(model.ir)
         model.ir.graph.meta[_STATE] = state
         return state
 
@@ -170,7 +170,8 @@ def tensor_bytes(tensor: ir.TensorProtocol) -> int:
     if isinstance(tensor, SparseTensor):
         return len(tensor.raw.raw_data)
     if tensor.dtype == ir.DataType.STRING:
-        return sum(map(len, tensor.string_data()))  # type: ignore[attr-defined]
+        texts: Iterable[bytes] = tensor.string_data()  # type: ignore[attr-defined]
+        return sum(map(len, texts))
     return tensor.nbytes
 
 
@@ -201,14 +202,15 @@ class _Planner:
 
     def _visit(self, node: ir.Node) -> None:
         if is_constant_node(node):
-            return None
+            return
         constants = self._constants
         overridable: ir.Value | None = None
-        for value in node.inputs:
+        for value in self._read(node):
             if value is None or value in constants:
                 continue
             if not (value.is_graph_input() and value.is_initializer()):
-                return self._visit_known(node)
+                self._visit_known(node)
+                return
             overridable = value
         reason = self._why_not(node)
         if reason is None and overridable is not None:
@@ -217,6 +219,13 @@ class _Planner:
             self._blocked[node] = reason
         elif not self._is_idle(node):
             self._fold(node)
+
+    def _read(self, node: ir.Node) -> Sequence[ir.Value | None]:
+        """The inputs whose contents matter: of what a CastLike is to be like, only the element type does."""
+        like = node.inputs[1] if node.op_type == "CastLike" and len(node.inputs) > 1 else None
+        if like is not None and self._facts.dtype(like) is not None:
+            return node.inputs[:1]
+        return node.inputs
 
     def _visit_known(self, node: ir.Node) -> None:
         """A node whose inputs vary and whose outputs do not: the Shape of a value of a fixed shape."""
@@ -295,13 +304,13 @@ class _Planner:
 
     def bound(self, budget: Callable[[], int]) -> None:
         """Takes out what would make the model grow too much."""
-        growing = []
+        growing: list[tuple[float, int, list[ir.Node]]] = []
         for group in _groups(self._folded):
             largest = max(group, key=self._output_bytes)
             if self._output_bytes(largest) > _LARGEST:
                 growing.append((math.inf, len(growing), group))
-            elif (growth := self._growth(group)) > 0:
-                growing.append((growth, len(growing), group))
+            elif (added := self._growth(group)) > 0:
+                growing.append((added, len(growing), group))
         if not growing:
             return
         left = budget()

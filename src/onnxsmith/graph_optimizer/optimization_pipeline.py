@@ -97,8 +97,8 @@ class OptimizationPipeline:
             model.forbid_overwrite(target)
         total = len(targets) + 2
         progress("checking the model", 0, total)
-        analysis = analyse_native(model, self.config.limits)
-        fusion, folding = FusionAnalyzer(model), ConstantFolder(model, analysis=analysis)
+        analyse_native(model, self.config.limits)
+        fusion, folding = FusionAnalyzer(model), ConstantFolder(model)
         results: list[LevelResult] = []
         failures: dict[str, RuntimeFailure] = {}
         with model.on_disk() as file:

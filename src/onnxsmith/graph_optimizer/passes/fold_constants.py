@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxsmith.graph_optimizer.editor import Editor
@@ -78,10 +79,11 @@ class FoldConstants(Pass):
         from onnxsmith.graph_optimizer.evaluation import evaluate
 
         def source(value: ir.Value) -> ir.TensorProtocol | None:
-            known = plan.known.get(value)
-            if known is not None or not value.is_initializer():
-                return known or editor.facts.tensor(value)
-            return value.const_value if self.fold_overridable else editor.facts.tensor(value)
+            if value in plan.known:
+                return plan.known[value]
+            if self.fold_overridable and value.is_initializer():
+                return value.const_value
+            return editor.facts.tensor(value) or _like(editor.facts.dtype(value))
 
         needed = _needed(plan, wanted)
         evaluation = evaluate(editor.model, needed, wanted, source)
@@ -93,6 +95,11 @@ class FoldConstants(Pass):
             size = state.sizes[value] = tensor_bytes(evaluation.values[value])
             surprise = surprise or size > SMALL
         return None if surprise else {**plan.known, **evaluation.values}
+
+
+def _like(dtype: ir.DataType | None) -> ir.TensorProtocol | None:
+    """What stands for a value that is computed in the run, where a CastLike needs its element type."""
+    return None if dtype in (None, ir.DataType.STRING) else ir.Tensor(np.empty(0, dtype.numpy()), dtype=dtype)
 
 
 def _needed(plan: FoldingPlan, wanted: set[ir.Value]) -> list[ir.Node]:
@@ -124,11 +131,16 @@ def _apply(editor: Editor, plan: FoldingPlan, values: dict[ir.Value, ir.TensorPr
             new = editor.constant(values[value], value.name or "folded")
         editor.replace(value, new)
     editor.root = None
+    sources = dict.fromkeys(value for node in plan.nodes for value in node.inputs if value is not None)
     for node in reversed(plan.nodes):
         if node.graph is not None:
             editor.remove_unused(node)
         if node.graph is None:
             editor.count()
+    for value in sources:
+        if value.is_initializer() and not (value.uses() or value.is_graph_output() or value.is_graph_input()):
+            assert value.graph is not None and value.name is not None
+            del value.graph.initializers[value.name]
 
 
 def _lift_constants(editor: Editor) -> None:
