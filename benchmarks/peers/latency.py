@@ -52,6 +52,9 @@ def main():
         except Exception as error:  # noqa: BLE001 - anything can come out of a foreign model
             sessions.pop(label, None)
             failed[label] = str(error)[:300]
+    if "original" in failed:
+        print(json.dumps({"failed": f"the original does not run: {failed['original']}"}))
+        return
     runs = min(MOST_RUNS, max(1, int(TURN_S * 1000 / turn(sessions["original"], feeds, 3))))
     labels = list(sessions)
     times = {label: [] for label in labels}
