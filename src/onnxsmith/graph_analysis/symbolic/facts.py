@@ -345,7 +345,8 @@ def constant_of(node: ir.Node) -> ir.TensorProtocol | None:
         if attribute.is_ref():
             return None
         if name == "value":
-            return attribute.as_tensor()
+            # as_tensor() looks the tensor over, which takes longer than all else here
+            return cast(ir.TensorProtocol, attribute.value) if attribute.type == ir.AttributeType.TENSOR else None
         if name in ("value_int", "value_ints"):
             return ir.tensor(np.array(attribute.value, dtype=np.int64))
         if name in ("value_float", "value_floats"):
