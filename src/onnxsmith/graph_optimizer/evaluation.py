@@ -165,7 +165,7 @@ class _Evaluator:
                 self._arrays.update(self._in_child(part))
             except OnnxsmithError as error:
                 if len(part) == 1 or self._result.children >= _MOST_CHILDREN:
-                    reason = f"it cannot be computed beforehand: {error.message}"
+                    reason = f"it cannot be computed beforehand: {error.message.splitlines()[0]}"
                     self._result.refused.update(dict.fromkeys(part, reason))
                 else:
                     half = len(part) // 2

@@ -21,7 +21,7 @@ def run(path: Path, *, progress: Progress) -> list[tuple[str | None, tuple[int, 
     """
     session = open_session(path, SessionSettings(level="ORT_DISABLE_ALL"), "ONNX Runtime refuses it")
     answer: list[tuple[str | None, tuple[int, ...]]] = []
-    for number, value in enumerate(run_once(session, {}, path).values()):
+    for number, value in enumerate(run_once(session, {}, Path("its part of the graph")).values()):
         if not isinstance(value, np.ndarray) or value.dtype == object:
             answer.append((None, ()))
             continue

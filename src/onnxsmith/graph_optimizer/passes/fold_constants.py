@@ -116,6 +116,7 @@ def _needed(plan: FoldingPlan, wanted: set[ir.Value]) -> list[ir.Node]:
 def _apply(editor: Editor, plan: FoldingPlan, values: dict[ir.Value, ir.TensorProtocol]) -> None:
     """Puts constants in the places of the values that are kept; what made them goes."""
     folded = dict.fromkeys(plan.nodes)
+    sources = dict.fromkeys(value for node in plan.nodes for value in node.inputs if value is not None)
     for value in [node.outputs[0] for node in plan.nodes if node.op_type == "Identity"]:
         source = behind_identity(value, folded)
         if source is not value and value.uses():
@@ -131,7 +132,6 @@ def _apply(editor: Editor, plan: FoldingPlan, values: dict[ir.Value, ir.TensorPr
             new = editor.constant(values[value], value.name or "folded")
         editor.replace(value, new)
     editor.root = None
-    sources = dict.fromkeys(value for node in plan.nodes for value in node.inputs if value is not None)
     for node in reversed(plan.nodes):
         if node.graph is not None:
             editor.remove_unused(node)
