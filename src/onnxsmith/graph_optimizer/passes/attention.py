@@ -125,21 +125,20 @@ class _Keys:
     @classmethod
     def find(cls, editor: Editor, transposed: ir.Value) -> _Keys | None:
         """The keys, where a Transpose swaps their last axes, or one between two Reshapes."""
-        shape = editor.shape(transposed)
-        if shape is None or len(shape) != _RANK:
-            return None
-        shape = (*shape[:2], shape[3], shape[2])
         inner, scale = _unscaled(editor, transposed)
         node = editor.producer(inner, "Transpose", "Reshape")
+        perm = (0, 1, 2, 3)
         if node is None:
             return None
-        source, perm = node.inputs[0], (0, 1, 2, 3)
         if node.op_type == "Reshape":
-            source = _behind_reshapes(editor, node, shape)
+            source = _behind_reshapes(editor, node)
+            shape = editor.shape(source)
         else:
-            swapped = tuple(editor.attribute(node, "perm", (3, 2, 1, 0)))
-            perm = (swapped[0], swapped[1], swapped[3], swapped[2])
-        if source is None:
+            source, swapped = node.inputs[0], tuple(editor.attribute(node, "perm", (3, 2, 1, 0)))
+            perm = (*swapped[:2], swapped[3], swapped[2])
+            shape = editor.shape(inner)
+            shape = None if shape is None else (*shape[:2], shape[3], shape[2])
+        if source is None or shape is None:
             return None
         source, factor = _unscaled(editor, source)
         return cls(source, perm, scale * factor, shape)
@@ -151,15 +150,27 @@ class _Keys:
         return editor.emit("Transpose", [self.source], {"perm": list(self.perm)})
 
 
-def _behind_reshapes(editor: Editor, reshape: ir.Node, shape: Shape) -> ir.Value | None:
-    """The keys, where (batch · heads, positions, size) is transposed between two Reshapes."""
+def _behind_reshapes(editor: Editor, reshape: ir.Node) -> ir.Value | None:
+    """The keys, where (batch · heads, positions, size) is transposed between two Reshapes.
+
+    No dimension is 0 (in a Reshape that stands for the input's): this is seen to for all that becomes Attention.
+    """
     transpose = editor.producer(reshape.inputs[0], "Transpose")
     flat = editor.producer(transpose.inputs[0], "Reshape") if transpose is not None else None
     if transpose is None or flat is None or tuple(editor.attribute(transpose, "perm", ())) != (0, 2, 1):
         return None
-    flat_shape = editor.shape(flat.outputs[0])
-    fits = editor.shape(flat.inputs[0]) == shape and flat_shape is not None and flat_shape[1:] == shape[2:]
-    return flat.inputs[0] if fits else None
+    shape, flattened, back = editor.shape(flat.inputs[0]), _asked_shape(editor, flat), _asked_shape(editor, reshape)
+    if shape is None or len(shape) != _RANK or flattened is None or back is None:
+        return None
+    swapped = (*shape[:2], shape[3], shape[2])
+    fits = len(back) == _RANK and all(dim in (-1, wanted) for dim, wanted in zip(back, swapped, strict=True))
+    return flat.inputs[0] if fits and flattened[1:] == shape[2:] else None
+
+
+def _asked_shape(editor: Editor, reshape: ir.Node) -> Shape | None:
+    """The shape that a Reshape is given, which may have a -1 in it."""
+    asked = editor.facts.data(reshape.inputs[1]) if reshape.inputs[1] is not None else None
+    return asked if isinstance(asked, tuple) else editor.shape(reshape.outputs[0])
 
 
 def _misfit(editor: Editor, query: ir.Value, keys: Shape, value: ir.Value) -> str | None:

@@ -27,7 +27,7 @@ class RecognizeRotary(RulePass):
     The operator takes half of the cosines and sines, so the two halves must be provably the same.
 
     Attributes:
-        domain: Whether ONNX Runtime's RotaryEmbedding may be used where the model's opset is older.
+        domain: Whether ONNX Runtime's RotaryEmbedding may be used, which takes cosines without a batch.
     """
 
     name: ClassVar[str] = "recognize-rotary"
@@ -49,12 +49,11 @@ class RecognizeRotary(RulePass):
         shapes = [_cache_shape(editor, cache) for cache in (cos, sin)]
         if any(shape[1:] != whole[2:] for shape in shapes):
             return editor.decline(node, "the cosines or sines are not known to have a row for each position")
-        contrib = self.domain == "onnxruntime" and not editor.has_operator("RotaryEmbedding")
-        if contrib and editor.dtype(x) == ir.DataType.FLOAT:
-            if any(shape[0] != 1 for shape in shapes):
-                return editor.decline(
-                    node, "ONNX Runtime's operator takes cosines that are the same for the whole batch"
-                )
+        if (
+            self.domain == "onnxruntime"
+            and all(shape[0] == 1 for shape in shapes)
+            and editor.dtype(x) == ir.DataType.FLOAT
+        ):
             position = editor.constant(np.zeros(1, np.int64), "position")
             halves = [_halve(editor, cache, x, rank=2) for cache in (cos, sin)]
             editor.replace_node(node, "RotaryEmbedding", [x, position, *halves], domain=CONTRIB)
@@ -62,7 +61,7 @@ class RecognizeRotary(RulePass):
         if not is_available(editor, node, "RotaryEmbedding", x):
             return False
         if any(shape[0] != whole[0] for shape in shapes):
-            return editor.decline(node, "RotaryEmbedding takes cosines for each item of the batch; these broadcast")
+            return editor.decline(node, "RotaryEmbedding takes cosines for each item of the batch; these may broadcast")
         halves = [_halve(editor, cache, x, rank=3) for cache in (cos, sin)]
         editor.replace_node(node, "RotaryEmbedding", [x, *halves])
         return True
