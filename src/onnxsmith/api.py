@@ -107,7 +107,7 @@ def optimize(
     level: None = None,
     feeds: Mapping[str, Any] | None = None,
     dims: Mapping[str, int | str] | None = None,
-    dump: Path | None = None,
+    dump: str | Path | None = None,
     config: Config | None = None,
     progress: Progress = no_progress,
     **options: Any,
@@ -134,7 +134,7 @@ def optimize(
     level: Level | None = None,
     feeds: Mapping[str, Any] | None = None,
     dims: Mapping[str, int | str] | None = None,
-    dump: Path | None = None,
+    dump: str | Path | None = None,
     config: Config | None = None,
     progress: Progress = no_progress,
     **options: Any,
@@ -169,12 +169,12 @@ def optimize(
     from onnxsmith.graph_optimizer import Optimizer
 
     config = override(config or Config(), _prefixed("optimization", {**options, "dims": dims}))
-    return Optimizer(config).run(load(model), output, feeds=feeds, dump=dump, progress=progress)
+    return Optimizer(config).run(load(model), output, feeds=feeds, dump=_path(dump), progress=progress)
 
 
 def bisect(
     model: ModelLike,
-    output: Path | None = None,
+    output: str | Path | None = None,
     *,
     feeds: Mapping[str, Any] | None = None,
     dims: Mapping[str, int | str] | None = None,
@@ -201,7 +201,7 @@ def bisect(
     from onnxsmith.graph_optimizer.bisection import bisect as find
 
     config = override(config or Config(), _prefixed("optimization", {**options, "dims": dims}))
-    return find(load(model), config, feeds=feeds, output=output, progress=progress)
+    return find(load(model), config, feeds=feeds, output=_path(output), progress=progress)
 
 
 def optimize_levels(
@@ -426,6 +426,10 @@ def run(config: Config | None = None, *, progress: Progress = no_progress) -> Li
     from onnxsmith.lifecycle import run_lifecycle
 
     return run_lifecycle(config or Config(), progress=progress)
+
+
+def _path(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path)
 
 
 def _inference(providers: Sequence[str] | None, level: Level | None) -> dict[str, Any]:

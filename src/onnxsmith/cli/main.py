@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import signal
@@ -55,6 +56,7 @@ def main(argv: list[str] | None = None) -> int:
     """
     arguments = sys.argv[1:] if argv is None else argv
     signal.signal(signal.SIGTERM, _terminate)
+    gc.set_threshold(100_000, 20, 100)  # a graph is hundreds of thousands of objects that stay: looking at them is idle
     try:
         return int(typer.main.get_command(app).main(arguments, prog_name="onnxsmith", standalone_mode=False) or 0)
     except (KeyboardInterrupt, typer.Abort):

@@ -32,6 +32,32 @@ class Agreement(Record):
     reason: str | None = None
 
 
+class InputCheck(Record):
+    """The outputs on one kind of input.
+
+    Attributes:
+        kind: What the inputs are: `given`, `normal`, `uniform`, `zeros`, `large`, `nan`, `other sizes`.
+        agreement: The original's outputs against the optimised model's.
+    """
+
+    kind: str
+    agreement: Agreement
+
+
+class Verification(Record):
+    """The outputs on all kinds of input.
+
+    Attributes:
+        agree: Whether all agree; None where nothing could be compared.
+        checks: Each kind.
+        reason: Why not, or why they could not be compared; None where all agree.
+    """
+
+    agree: bool | None
+    checks: tuple[InputCheck, ...] = ()
+    reason: str | None = None
+
+
 def compare_outputs(expected: Mapping[str, Any], got: Mapping[str, Any], *, strictness: float = 1.0) -> Agreement:
     """Compares the outputs of two runs.
 

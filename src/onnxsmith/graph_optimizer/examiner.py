@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onnxsmith.config import Config
 from onnxsmith.errors import InvalidModelError
+from onnxsmith.graph_optimizer.agreement import Verification
 from onnxsmith.graph_optimizer.blame import first_fault
 from onnxsmith.graph_optimizer.instruments import Dump, Instrument, NumbersCheck
 from onnxsmith.graph_optimizer.interface import compare_interfaces
-from onnxsmith.graph_optimizer.numeric_check import NumericCheck, Verification
 from onnxsmith.graph_optimizer.pass_pipeline import PassPipeline, PipelineResult, Rollback
 from onnxsmith.graph_optimizer.passes.table import make_pass
 from onnxsmith.graph_optimizer.pipelines import plan
 from onnxsmith.model import Model, check_native
 from onnxsmith.records import Progress, no_progress
+
+if TYPE_CHECKING:
+    from onnxsmith.graph_optimizer.numeric_check import NumericCheck
 
 NOT_VERIFIED = "verification is off"
 
@@ -54,7 +57,6 @@ class Examiner:
     Attributes:
         name: The pipeline's name.
         stages: Its stages.
-        numbers: The comparison of outputs.
     """
 
     def __init__(
@@ -73,8 +75,7 @@ class Examiner:
         self._verify = verify
         self._progress = progress
         self.name, self.stages = plan(options)
-        sizes = {key: size for key, size in options.dims.items() if isinstance(size, int)}
-        self.numbers = NumericCheck(model, config, feeds, sizes)
+        self._feeds = feeds
         self._asked = model
         if options.dims:  # the interface that the result must have is the original's at these sizes
             self._asked = make_pass("specialize-shapes", {"dims": options.dims}).run(self.fresh()).model
@@ -82,6 +83,14 @@ class Examiner:
         if verify and options.check == "each":
             instruments.append(NumbersCheck(self.numbers.differs))
         self._pipeline = PassPipeline(self.stages, instruments)
+
+    @cached_property
+    def numbers(self) -> NumericCheck:
+        """The comparison of outputs."""
+        from onnxsmith.graph_optimizer.numeric_check import NumericCheck
+
+        sizes = {key: size for key, size in self._config.optimization.dims.items() if isinstance(size, int)}
+        return NumericCheck(self._model, self._config, self._feeds, sizes)
 
     def fresh(self) -> Model:
         """The model, for passes to work on."""

@@ -11,12 +11,11 @@ import numpy as np
 
 from onnxsmith.config import Config
 from onnxsmith.errors import RuntimeFailure, TensorError
-from onnxsmith.graph_optimizer.agreement import Agreement, compare_outputs
+from onnxsmith.graph_optimizer.agreement import InputCheck, Verification, compare_outputs
 from onnxsmith.graph_optimizer.operators import random_operators
 from onnxsmith.inference_engine.execution_providers import ExecutionProviderSelector
 from onnxsmith.inference_engine.ort_inference import run_in_child, session_settings
 from onnxsmith.model import Model, check_feeds, resolve_dims, sample_inputs
-from onnxsmith.records import Record
 
 logger = logging.getLogger(__name__)
 
@@ -24,32 +23,6 @@ STRICTNESS = 0.1
 """A rewrite may round differently, but not as differently as another kernel may: a tenth of the usual tolerance."""
 
 _LARGE = 1e3
-
-
-class InputCheck(Record):
-    """The outputs on one kind of input.
-
-    Attributes:
-        kind: What the inputs are: `given`, `normal`, `uniform`, `zeros`, `large`, `nan`, `other sizes`.
-        agreement: The original's outputs against the optimised model's.
-    """
-
-    kind: str
-    agreement: Agreement
-
-
-class Verification(Record):
-    """The outputs on all kinds of input.
-
-    Attributes:
-        agree: Whether all agree; None where nothing could be compared.
-        checks: Each kind.
-        reason: Why not, or why they could not be compared; None where all agree.
-    """
-
-    agree: bool | None
-    checks: tuple[InputCheck, ...] = ()
-    reason: str | None = None
 
 
 class NumericCheck:

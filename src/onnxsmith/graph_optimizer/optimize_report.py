@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from onnxsmith.graph_optimizer.numeric_check import Verification
+from onnxsmith.graph_optimizer.agreement import Verification
 from onnxsmith.graph_optimizer.pass_pipeline import Rollback, Step
 from onnxsmith.graph_optimizer.passes.base import Note
 from onnxsmith.records import Record

@@ -85,10 +85,10 @@ def check_native(model: Model, limits: LimitsConfig | None = None) -> None:
         ChildTimeoutError: It took too long.
         ChildMemoryError: It took too much memory.
     """
-    frame = model.frame().SerializeToString()
+    source = model.path if model.path is not None else model.frame().SerializeToString()
     what = f"checking {model.name}"
     function = f"{__name__}:_check_and_infer"
-    problem = run_supervised(function, frame, infer=False, limits=limits or LimitsConfig(), what=what).value[0]
+    problem = run_supervised(function, source, infer=False, limits=limits or LimitsConfig(), what=what).value[0]
     if problem is not None:
         raise InvalidModelError(f"{model.name}: not a valid model: {problem}")
 

@@ -9,8 +9,8 @@ from onnxsmith.records import format_bytes
 
 if TYPE_CHECKING:
     from onnxsmith.graph_optimizer import OptimizeReport
+    from onnxsmith.graph_optimizer.agreement import Verification
     from onnxsmith.graph_optimizer.bisection import BisectReport
-    from onnxsmith.graph_optimizer.numeric_check import Verification
     from onnxsmith.graph_optimizer.pass_listing import PassInfo, PassListing
 
 
