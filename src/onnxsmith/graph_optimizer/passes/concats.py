@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnxsmith.graph_optimizer.editor import Editor
 from onnxsmith.graph_optimizer.passes.opset_forms import splits_of
 from onnxsmith.graph_optimizer.passes.rules import RulePass
-from onnxsmith.graph_optimizer.passes.slice_ranges import part_of
+from onnxsmith.graph_optimizer.passes.slice_ranges import Part, part_of
 
 _SMALLEST_BLOCK = 16
 """The elements behind one of the axis from which on a Gather copies as fast as slices and a Concat."""
@@ -87,17 +87,18 @@ def _drop_empty(node: ir.Node, axis: int, editor: Editor) -> bool:
 
 def _rejoin(node: ir.Node, axis: int, editor: Editor) -> bool:
     """Parts of one value: in order and all of them they are the value, else one Gather picks them."""
-    parts = []
+    parts: list[Part] = []
     for value in node.inputs:
         part = part_of(editor, value)
         if part is None or part.axis != axis or (parts and part.data is not parts[0].data):
             return False
         parts.append(part)
     data, shape = parts[0].data, editor.shape(parts[0].data)
-    if len(parts) < 2 or shape is None or not isinstance(shape[axis], int) or shape[axis] > _LARGEST_AXIS:
+    size = None if shape is None else shape[axis]
+    if len(parts) < 2 or shape is None or not isinstance(size, int) or size > _LARGEST_AXIS:
         return False
     elements = [element for part in parts for element in part.picked]
-    if elements == list(range(shape[axis])):
+    if elements == list(range(size)):
         editor.replace(node.outputs[0], data)
         return True
     if not elements or not all(_only_for(value, node) for value in node.inputs):
