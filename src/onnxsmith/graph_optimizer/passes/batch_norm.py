@@ -24,6 +24,9 @@ from onnxsmith.graph_optimizer.passes.weights_math import (
 _IN_INFERENCE_FORM = 7
 """The opset from which the number of outputs says whether it trains."""
 
+_EPSILON = float(np.float32(1e-5))
+"""The default, which is in float32 as every attribute."""
+
 
 @dataclass(frozen=True)
 class FoldBatchNorm(RulePass):
@@ -93,5 +96,5 @@ def _affine(editor: Editor, node: ir.Node) -> Affine | str:
         return "its parameters are not constant"
     gamma, beta, mean, variance = (array.astype(np.float64) for array in arrays if array is not None)
     with np.errstate(all="ignore"):
-        scale = gamma / np.sqrt(variance + editor.attribute(node, "epsilon", 1e-5))
+        scale = gamma / np.sqrt(variance + editor.attribute(node, "epsilon", _EPSILON))
         return Affine(scale, beta - mean * scale)

@@ -28,6 +28,7 @@ class FoldPad(RulePass):
     """
 
     name: ClassVar[str] = "fold-pad"
+    exact: ClassVar[bool] = False
     operators: ClassVar[frozenset[str]] = frozenset({"Pad"})
 
     def rewrite(self, node: ir.Node, editor: Editor) -> bool:

@@ -407,7 +407,7 @@ def _rounded(array: np.ndarray, dtype: ir.DataType) -> np.ndarray:
         NotFolded: A number leaves its range.
     """
     with np.errstate(all="ignore"):
-        made: np.ndarray = array.astype(dtype.numpy())
+        made = np.asarray(array, dtype.numpy())
     if not np.isfinite(made.astype(np.float64)).all():
         raise NotFolded(f"the bias would leave the range of {dtype.name.lower()}")
     return made
