@@ -36,6 +36,9 @@ _LEAST = 1024
 
 _STATE = "onnxsmith.folding"
 
+_LARGEST_COMPARED = 256
+"""The bytes of the largest constants that are the same where their contents are."""
+
 _LARGEST = 1 << 31
 """The bytes of the largest tensor that is computed, even if only on the way."""
 
@@ -63,7 +66,8 @@ class FoldingPlan:
         known: The contents of values that are known without computing anything: sizes of shapes.
         blocked: The nodes that look as if they folded, with the reason.
         kept: The values that must stand in the model as constants.
-        bytes_added: The bytes of `kept`.
+        same: By a value of `kept`, one that has the same contents because it is made in the same way.
+        bytes_added: The bytes of `kept`, without what is the same.
         bytes_removed: The bytes of the constants that only folded nodes use.
         taken: What it takes of the budget.
         unknown: Those of `kept` whose size is not known.
@@ -73,6 +77,7 @@ class FoldingPlan:
     known: dict[ir.Value, ir.TensorProtocol] = field(default_factory=dict)
     blocked: dict[ir.Node, str] = field(default_factory=dict)
     kept: list[ir.Value] = field(default_factory=list)
+    same: dict[ir.Value, ir.Value] = field(default_factory=dict)
     bytes_added: int = 0
     bytes_removed: int = 0
     taken: int = 0
@@ -188,6 +193,9 @@ class _Planner:
         self._folded: dict[ir.Node, None] = {}
         self._known: dict[ir.Node, list[ir.TensorProtocol]] = {}
         self._blocked: dict[ir.Node, str] = {}
+        self._firsts: dict[tuple[object, ...], ir.Node] = {}
+        self._same: dict[ir.Value, ir.Value] = {}
+        self._leaves: dict[ir.Value, object] = {}
         self._reasons: dict[str, str | None] = {}
         self._taken = 0
 
@@ -249,6 +257,37 @@ class _Planner:
     def _fold(self, node: ir.Node) -> None:
         self._folded[node] = None
         self._constants.update(node.outputs)
+        if node not in self._known:
+            first = self._firsts.setdefault(self._meaning(node), node)
+            if first is not node:
+                self._same.update(zip(node.outputs, first.outputs, strict=True))
+
+    def _meaning(self, node: ir.Node) -> tuple[object, ...]:
+        """Equal for nodes that make the same of the same."""
+        return (
+            node.op_type,
+            len(node.outputs),
+            *(value and self._identity(value) for value in node.inputs),
+            *sorted((name, held.type, _frozen(held.value)) for name, held in node.attributes.items()),
+        )
+
+    def _identity(self, value: ir.Value) -> object:
+        """Equal for values with the same contents, as far as that is seen without looking into large ones."""
+        if value.producer() in self._folded:
+            return self._same.get(value, value)
+        found = self._leaves.get(value)
+        if found is None:
+            tensor = self._tensor(value)
+            found = value
+            if tensor is not None and tensor.dtype != ir.DataType.STRING and tensor.nbytes <= _LARGEST_COMPARED:
+                found = (tensor.dtype, tuple(tensor.shape), tensor.tobytes())
+            self._leaves[value] = found
+        return found
+
+    def _original(self, value: ir.Value) -> ir.Value:
+        """The first of the values that are the same; an output stands for itself."""
+        found = self._same.get(value)
+        return value if found is None or value.is_graph_output() or found.producer() not in self._folded else found
 
     def _is_idle(self, node: ir.Node) -> bool:
         """Whether folding would only put a constant in the place of an Identity that an output needs."""
@@ -305,7 +344,7 @@ class _Planner:
     def bound(self, budget: Callable[[], int]) -> None:
         """Takes out what would make the model grow too much."""
         growing: list[tuple[float, int, list[ir.Node]]] = []
-        for group in _groups(self._folded):
+        for group in _groups(self._folded, self._same):
             largest = max(group, key=self._output_bytes)
             if self._output_bytes(largest) > _LARGEST:
                 growing.append((math.inf, len(growing), group))
@@ -360,7 +399,8 @@ class _Planner:
         """The bytes that folding some nodes adds, and those that it frees."""
         group = list(group)
         kept = self._kept(group)
-        added = sum(self._bytes(value) or 0 for value in kept if value.producer() in self._folded)
+        made = {self._original(value) for value in kept if value.producer() in self._folded}
+        added = sum(self._bytes(value) or 0 for value in made)
         removed = 0
         for value in dict.fromkeys(value for node in group for value in node.inputs if value is not None):
             if (
@@ -422,6 +462,7 @@ class _Planner:
             },
             blocked=self._blocked,
             kept=kept,
+            same={value: self._original(value) for value in kept},
             bytes_added=added,
             bytes_removed=removed,
             taken=self._taken,
@@ -429,8 +470,13 @@ class _Planner:
         )
 
 
-def _groups(nodes: dict[ir.Node, None]) -> list[list[ir.Node]]:
-    """The nodes in groups: one makes what another uses, or both use a constant that is worth its bytes."""
+def _frozen(value: object) -> object:
+    """An attribute's value as something that compares and hashes; tensors by identity."""
+    return repr(value) if isinstance(value, int | float | str | bytes | tuple | list) else str(id(value))
+
+
+def _groups(nodes: dict[ir.Node, None], same: dict[ir.Value, ir.Value]) -> list[list[ir.Node]]:
+    """The nodes in groups: one makes what another uses, both use a constant worth its bytes, or they make the same."""
     parents = {node: node for node in nodes}
 
     def root(node: ir.Node) -> ir.Node:
@@ -441,6 +487,9 @@ def _groups(nodes: dict[ir.Node, None]) -> list[list[ir.Node]]:
 
     sharing: dict[ir.Value, ir.Node] = {}
     for node in nodes:
+        twin = same.get(node.outputs[0]) if node.outputs else None
+        if twin is not None and (first := twin.producer()) in nodes:
+            parents[root(node)] = root(first)
         for value in node.inputs:
             if value is None:
                 continue

@@ -282,3 +282,20 @@ def test_a_long_chain_takes_linear_time():
     result = fold(f"g (float[1,3] x) => (float[1,3] y) {{ {nodes} y = Add(x, v5000) }}", v0=np.ones(3, np.float32))
     assert op_types(result) == ["Add"]
     assert result.changes == 5000
+
+
+def test_what_both_branches_make_of_a_weight_is_one_constant():
+    branch = """() => (float[1,1000] OUT) {
+        lo = Constant<value_ints = [0]>() a = Slice(w, lo, hi) b = Slice(w, hi, end)
+        k = Concat<axis = 0>(b, a) OUT = OP(x, k) }"""
+    then, other = (branch.replace("OP", op).replace("OUT", name) for op, name in (("MatMul", "p"), ("Gemm", "q")))
+    result = fold(
+        "g (float[1,3] x, bool c) => (float[1,1000] y) { "
+        f"y = If(c) <then_branch = t {then}, else_branch = e {other}> }}",
+        {"x": X, "c": np.array(True)},
+        w=(np.arange(3000, dtype=np.float32) % 7).reshape(3, 1000),
+        hi=np.array([1]),
+        end=np.array([3]),
+    )
+    assert op_types(result) == ["If", "MatMul", "Gemm"]
+    assert [value.const_value.shape.numpy() for value in result.model.ir.graph.initializers.values()] == [(3, 1000)]

@@ -73,7 +73,7 @@ class FoldConstants(Pass):
         self, editor: Editor, plan: FoldingPlan, state: FoldingState
     ) -> dict[ir.Value, ir.TensorProtocol] | None:
         """The contents of what is kept; None where the plan must be made again, for something did not work out."""
-        wanted = {value for value in plan.kept if value not in plan.known}
+        wanted = {plan.same[value] for value in plan.kept if value not in plan.known}
         if not wanted:
             return plan.known
         from onnxsmith.graph_optimizer.evaluation import evaluate
@@ -92,7 +92,7 @@ class FoldConstants(Pass):
             return None
         surprise = False
         for value in plan.unknown:
-            size = state.sizes[value] = tensor_bytes(evaluation.values[value])
+            size = state.sizes[value] = tensor_bytes(evaluation.values[plan.same[value]])
             surprise = surprise or size > SMALL
         return None if surprise else {**plan.known, **evaluation.values}
 
@@ -121,15 +121,15 @@ def _apply(editor: Editor, plan: FoldingPlan, values: dict[ir.Value, ir.TensorPr
         source = behind_identity(value, folded)
         if source is not value and value.uses():
             editor.replace(value, source)
+    made = _initializers(editor, plan, values)
     for value in plan.kept:
         node = value.producer()
         if node is None or node.graph is None:
             continue
         editor.root = node
-        if value.is_graph_output():
+        new = made.get(plan.same[value])
+        if value.is_graph_output() or new is None:
             new = editor.emit("Constant", [], {"value": values[value]}, hint=value.name)
-        else:
-            new = editor.constant(values[value], value.name or "folded")
         editor.replace(value, new)
     editor.root = None
     for node in reversed(plan.nodes):
@@ -141,6 +141,23 @@ def _apply(editor: Editor, plan: FoldingPlan, values: dict[ir.Value, ir.TensorPr
         if value.is_initializer() and not (value.uses() or value.is_graph_output() or value.is_graph_input()):
             assert value.graph is not None and value.name is not None
             del value.graph.initializers[value.name]
+
+
+def _initializers(
+    editor: Editor, plan: FoldingPlan, values: dict[ir.Value, ir.TensorProtocol]
+) -> dict[ir.Value, ir.Value]:
+    """A constant for each value that is kept, in its own graph, or in the outermost where several graphs need it."""
+    places: dict[ir.Value, list[ir.Node]] = {}
+    for value in plan.kept:
+        node = value.producer()
+        if node is not None and node.graph is not None and not value.is_graph_output():
+            places.setdefault(plan.same[value], []).append(node)
+    made = {}
+    for value, nodes in places.items():
+        shared = any(node.graph is not nodes[0].graph for node in nodes)
+        editor.root = next(iter(editor.model.graph)) if shared else nodes[0]
+        made[value] = editor.constant(values[value], value.name or "folded")
+    return made
 
 
 def _lift_constants(editor: Editor) -> None:
