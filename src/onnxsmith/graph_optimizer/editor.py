@@ -34,6 +34,7 @@ class Editor:
         changes: How many times `count` was called.
         notes: What was declined.
         root: The node that is being looked at; new nodes go before it.
+        kept: What a pass keeps for itself while it runs.
     """
 
     def __init__(self, model: Model, name: str) -> None:
@@ -48,6 +49,7 @@ class Editor:
         self.changes = 0
         self.notes: list[Note] = []
         self.root: ir.Node | None = None
+        self.kept: dict[str, Any] = {}
         self._touched: list[ir.Node] = []
         self._standard: dict[str, bool] = {}
 

@@ -77,9 +77,26 @@ def test_stays(body: str, why: str) -> None:
     assert operators[-1] == "Reciprocal"
 
 
-def test_a_zero_may_go_where_nobody_can_tell() -> None:
-    text = "g (float[N, 4] x) => (float[N, 4] y) { z = Constant<value = float {0.0}>() a = Add(x, z) y = Softmax(a) }"
-    assert left(PASS, text) == ["Softmax"]
+@pytest.mark.parametrize(
+    ("rest", "remain", "strictly"),
+    [
+        ("y = Softmax(a)", ["Softmax"], ["Softmax"]),
+        ("b = Mul(a, a) y = Exp(b)", ["Mul", "Exp"], ["Mul", "Exp"]),
+        ("b = Transpose(a) c = Transpose(b) y = Relu(c)", ["Transpose", "Transpose", "Relu"], None),
+        ("b = Transpose(a) c = Transpose(b) y = Reciprocal(c)", None, None),
+        ("y = Div(x, a)", None, None),
+        ("y = Div(a, x)", ["Div"], None),
+        ("y = Pow(a, minus)", None, None),
+        ("y = Pow(a, half)", ["Pow"], None),
+    ],
+)
+def test_a_zero_goes_where_nobody_can_tell(rest: str, remain: list[str] | None, strictly: list[str] | None) -> None:
+    text = f"""g (float[N, 4] x) => (float[N, 4] y)
+        <float zero = {{0.0}}, float minus = {{-1.0}}, float half = {{0.5}}> {{ a = Add(x, zero) {rest} }}"""
+    kept = run_pass("eliminate-noops{zero_signs=true}", text)[0]
+    assert kept == strictly if strictly else kept[0] == "Add"
+    operators = run_pass(PASS, text, signs=False)[0]
+    assert operators == remain if remain else operators[0] == "Add"
 
 
 def test_integers_have_no_negative_zero() -> None:

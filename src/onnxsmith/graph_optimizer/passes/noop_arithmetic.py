@@ -14,35 +14,12 @@ from onnxsmith.graph_optimizer.passes.opset_forms import axes_of, bounds_of, giv
 Rule: TypeAlias = Callable[[ir.Node, Editor], ir.Value | None]
 """Gives the value that a node's first output always equals, or None."""
 
+ZERO_SIGNS = "zero signs"
+"""Where the editor keeps a `ZeroSigns`."""
+
 _NUMPY_BROADCAST = 7
 _LARGEST = 1 << 16
 """The elements of a constant that is read to see whether all are the same."""
-
-_BLIND_TO_SIGN = frozenset(
-    (
-        "ArgMax",
-        "ArgMin",
-        "Conv",
-        "ConvTranspose",
-        "Cos",
-        "Cosh",
-        "Equal",
-        "Exp",
-        "Gemm",
-        "Greater",
-        "GreaterOrEqual",
-        "InstanceNormalization",
-        "LayerNormalization",
-        "Less",
-        "LessOrEqual",
-        "LogSoftmax",
-        "MatMul",
-        "QuantizeLinear",
-        "Sigmoid",
-        "Softmax",
-    )
-)
-"""Operators that do not tell -0.0 from 0.0."""
 
 _IDEMPOTENT = ("Abs", "Ceil", "Floor", "Relu", "Round")
 
@@ -109,15 +86,15 @@ def _sum(node: ir.Node, editor: Editor) -> ir.Value | None:
             continue
         if not _broadcasts_away(node, editor, kept, other):
             editor.decline(node, "the zero may broadcast the other operand to a larger shape")
-        elif isinstance(zero, int) or bool(np.signbit(zero)) != subtracts or _nobody_sees_sign(node.outputs[0]):
+        elif (
+            isinstance(zero, int)
+            or bool(np.signbit(zero)) != subtracts
+            or not editor.kept[ZERO_SIGNS].matter(node.outputs[0])
+        ):
             return kept
         else:
-            editor.decline(node, "adding zero turns -0.0 into 0.0, and what uses the sum can tell them apart")
+            editor.decline(node, "adding zero turns -0.0 into 0.0, and the model may tell them apart")
     return None
-
-
-def _nobody_sees_sign(value: ir.Value) -> bool:
-    return not value.is_graph_output() and all(use.node.op_type in _BLIND_TO_SIGN for use in value.uses())
 
 
 def _same_operands(node: ir.Node) -> ir.Value | None:

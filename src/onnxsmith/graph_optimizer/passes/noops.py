@@ -8,19 +8,32 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnxsmith.graph_optimizer.editor import Editor
-from onnxsmith.graph_optimizer.passes.noop_arithmetic import ARITHMETIC, clips_to_nonnegative
+from onnxsmith.graph_optimizer.passes.noop_arithmetic import ARITHMETIC, ZERO_SIGNS, clips_to_nonnegative
 from onnxsmith.graph_optimizer.passes.noop_layout import LAYOUT
 from onnxsmith.graph_optimizer.passes.rules import RulePass
+from onnxsmith.graph_optimizer.passes.zero_signs import ZeroSigns
 
 _RULES = ARITHMETIC | LAYOUT
 
 
 @dataclass(frozen=True)
 class EliminateNoops(RulePass):
-    """Removes nodes whose result is one of their inputs, with its shape, its dtype and every one of its values."""
+    """Removes nodes whose result is one of their inputs, with its shape, its dtype and every one of its values.
+
+    Attributes:
+        zero_signs: Whether the sign of a zero in an output counts: x + 0.0 then stays, for it turns -0.0 into 0.0.
+            Where that sign would make more than the sign of a zero, as in 1 / x, it always counts.
+    """
+
+    zero_signs: bool = False
 
     name: ClassVar[str] = "eliminate-noops"
     operators: ClassVar[frozenset[str]] = frozenset(_RULES)
+
+    def edit(self, editor: Editor) -> None:
+        """Goes over the nodes until nothing more applies."""
+        editor.kept[ZERO_SIGNS] = ZeroSigns(editor, at_outputs=self.zero_signs)
+        super().edit(editor)
 
     def rewrite(self, node: ir.Node, editor: Editor) -> bool:
         """Puts the input in the place of the result."""
