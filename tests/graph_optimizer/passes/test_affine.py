@@ -180,3 +180,9 @@ def test_operators_of_a_branch_and_of_the_graph_around_it_stay_apart():
     }
     assert branches == {"then_branch": ["Mul"], "else_branch": ["Gemm"]}
     assert "another graph" in folded.reasons
+
+
+def test_what_a_fold_replaced_is_gone():
+    text = CONV % "Mul (c, k)"
+    folded = fold(PASS, text, {**CONV_WEIGHTS, "k": some(1)})
+    assert sum(tensor.name.startswith("w") for tensor in folded.model.graph.initializer) == 1

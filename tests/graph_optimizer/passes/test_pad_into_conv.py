@@ -104,6 +104,17 @@ def test_max_pool(value, kernel, folds):
     assert bool(folded.reasons) != folds
 
 
+@pytest.mark.parametrize("size", [0, 6])
+def test_size_that_may_be_zero(size):
+    """A Conv takes an empty image, a pooling does not."""
+    text = (TEXT % ("(x, p)", "AveragePool <kernel_shape = [3, 3]> (a)")).replace("6, 6", "S, S")
+    folded = fold(PASS, text, {"p": PADS}, size=max(size, 1))
+    assert folded.left == ["Pad", "AveragePool"]
+    assert "may be empty" in folded.reasons
+    text = (TEXT % ("(x, p)", "Conv (a, w)")).replace("N, 2, 6, 6", "1, 2, S, S")
+    assert fold(PASS, text, {**WEIGHTS, "p": np.array([0, 0, 1, 2, 0, 0, 2, 1])}, size=size).left == ["Conv"]
+
+
 def test_max_pool_with_indices_stays():
     text = TEXT % ("(x, p, v)", "MaxPool <kernel_shape = [3, 3]> (a)")
     text = text.replace("y = Max", "y, i = Max").replace("W] y)", "W] y, int64[N, M, H, W] i)")

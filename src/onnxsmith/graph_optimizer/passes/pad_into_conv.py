@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
+from onnxsmith.graph_analysis.symbolic import is_positive
 from onnxsmith.graph_optimizer.editor import Editor, Unknown
 from onnxsmith.graph_optimizer.passes.opset_forms import Padding, given, pads_of
 from onnxsmith.graph_optimizer.passes.rules import RulePass
@@ -48,7 +49,7 @@ class FoldPad(RulePass):
         if any(padding.begins[:2]) or any(padding.ends[:2]):
             return editor.decline(node, "it pads the batch or the channels too")
         for window in windows:
-            reason = _why_not(editor, window, padding)
+            reason = _why_not(editor, node, window, padding)
             if reason is not None:
                 return editor.decline(node, reason)
         for window in windows:
@@ -61,7 +62,7 @@ class FoldPad(RulePass):
         return True
 
 
-def _why_not(editor: Editor, window: ir.Node, padding: Padding) -> str | None:
+def _why_not(editor: Editor, pad: ir.Node, window: ir.Node, padding: Padding) -> str | None:
     """Why a window cannot pad by itself; None where it can."""
     kind = window.op_type
     if editor.attribute(window, "auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
@@ -77,6 +78,9 @@ def _why_not(editor: Editor, window: ir.Node, padding: Padding) -> str | None:
         return None
     if kind == "Conv":
         return None if value == 0 else f"the Conv after it pads with 0, it with {value}"
+    sizes = editor.shape(pad.inputs[0])
+    if sizes is None or not all(is_positive(size) for size in sizes[2:]):
+        return f"its input may be empty, which a {kind} does not take"
     if editor.attribute(window, "ceil_mode", 0):
         return f"the {kind} after it rounds up its output's size, in which its own pads count differently"
     if any(step != 1 for step in editor.attribute(window, "dilations", ())):

@@ -250,7 +250,7 @@ def fold_after(editor: Editor, linear: Linear, affine: Affine, node: ir.Node, sh
         summand = _rounded(added, dtype)
     editor.root = linear.node
     if weights is not None:
-        editor.set_input(linear.node, 1, editor.constant(weights, linear.weight.name or "weight"))
+        _put(editor, linear.node, 1, editor.constant(weights, linear.weight.name or "weight"))
     output = linear.output
     if summand is not None:
         output = _set_bias(editor, linear, summand)
@@ -286,7 +286,7 @@ def fold_before(editor: Editor, linear: Linear, affine: Affine, value: ir.Value,
         weights = _scaled_weights(editor, linear, affine.scale, linear.by_input(), shared_bytes)
     editor.root = linear.node
     if weights is not None:
-        editor.set_input(linear.node, 1, editor.constant(weights, linear.weight.name or "weight"))
+        _put(editor, linear.node, 1, editor.constant(weights, linear.weight.name or "weight"))
     editor.set_input(linear.node, 0, value)
     if summand is not None:
         output = _set_bias(editor, linear, summand)
@@ -346,13 +346,25 @@ def _set_bias(editor: Editor, linear: Linear, bias: np.ndarray) -> ir.Value:
         return editor.emit("Gemm", [node.inputs[0], node.inputs[1], editor.constant(bias, name)])
     value = editor.constant(bias, name)
     if adder is not node:
-        editor.set_input(adder, 0 if adder.inputs[0] is linear.bias else 1, value)
+        _put(editor, adder, 0 if adder.inputs[0] is linear.bias else 1, value)
         return adder.outputs[0]
     node.resize_inputs(3)
-    editor.set_input(node, 2, value)
+    _put(editor, node, 2, value)
     if node.op_type == "Gemm":
         editor.set_attribute(node, "beta", 1.0)
     return node.outputs[0]
+
+
+def _put(editor: Editor, node: ir.Node, index: int, value: ir.Value) -> None:
+    """Gives a node another constant; the old one's memory is free at once where nothing else uses it."""
+    old = node.inputs[index]
+    editor.set_input(node, index, value)
+    if old is None or not old.is_initializer() or old.uses() or old.is_graph_input() or old.is_graph_output():
+        return
+    graph = old.graph
+    assert graph is not None
+    assert old.name is not None
+    del graph.initializers[old.name]
 
 
 def _scaled_weights(
