@@ -155,6 +155,18 @@ def test_scales_that_round_to_the_same_size_resample() -> None:
     assert left(PASS, text) == ["Resize", "Exp"]
 
 
+@pytest.mark.parametrize(("number", "remain"), [(0.0, ["LSTM"]), (0.5, None)])
+def test_initial_states_of_zeros(number: float, remain: list[str] | None) -> None:
+    text = f"""g (float[T, N, 3] x, float[1, 8, 3] w, float[1, 8, 2] r) => (float[T, 1, N, 2] y)
+        <int64[1] one = {{1}}, int64[1] two = {{2}}, int64[1] zero = {{0}}> {{
+        s = Shape(x) n = Gather(s, one) h = Concat<axis = 0>(two, n, two)
+        state = ConstantOfShape<value = float[1] {{{number}}}>(h)
+        a, b = Split<axis = 0>(state)
+        y = LSTM<hidden_size = 2>(x, w, r, , , a, b) }}"""
+    operators = left(PASS, text)
+    assert operators == remain if remain else len(operators) == 6
+
+
 def test_old_opsets() -> None:
     text = """g (float[2, 4] x) => (float[2, 4] y) {
         a = Slice<starts = [0], ends = [9]>(x) b = Pad<pads = [0, 0, 0, 0]>(a) c = Dropout<ratio = 0.5>(b)

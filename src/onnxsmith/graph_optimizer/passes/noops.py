@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnxsmith.graph_optimizer.editor import Editor
 from onnxsmith.graph_optimizer.passes.noop_arithmetic import ARITHMETIC, ZERO_SIGNS, clips_to_nonnegative
 from onnxsmith.graph_optimizer.passes.noop_layout import LAYOUT
+from onnxsmith.graph_optimizer.passes.noop_states import STATES, leave_out_zero_states
 from onnxsmith.graph_optimizer.passes.rules import RulePass
 from onnxsmith.graph_optimizer.passes.zero_signs import ZeroSigns
 
@@ -28,7 +29,7 @@ class EliminateNoops(RulePass):
     zero_signs: bool = False
 
     name: ClassVar[str] = "eliminate-noops"
-    operators: ClassVar[frozenset[str]] = frozenset(_RULES)
+    operators: ClassVar[frozenset[str]] = frozenset(_RULES) | frozenset(STATES)
 
     def edit(self, editor: Editor) -> None:
         """Goes over the nodes until nothing more applies."""
@@ -37,6 +38,8 @@ class EliminateNoops(RulePass):
 
     def rewrite(self, node: ir.Node, editor: Editor) -> bool:
         """Puts the input in the place of the result."""
+        if node.op_type in STATES:
+            return leave_out_zero_states(node, editor)
         if node.op_type == "Clip" and _skip_relu(node, editor):
             return True
         output = node.outputs[0]
