@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnxsmith.graph_analysis.symbolic import Dim, product
 from onnxsmith.graph_optimizer.editor import Editor
 from onnxsmith.graph_optimizer.passes.rules import RulePass
-from onnxsmith.graph_optimizer.passes.views import VIEWS, emit_view
+from onnxsmith.graph_optimizer.passes.views import VIEWS, emit_view, reshape_target
 
 _UNARY = frozenset(
     (
@@ -39,7 +39,7 @@ class SimplifyTransposes(RulePass):
         if perm is None:
             return False
         return (
-            _merge(node, perm, editor) or _cancel_across_view(node, perm, editor) or _cancel_across(node, perm, editor)
+            _merge(node, perm, editor) or _merge_across_view(node, perm, editor) or _cancel_across(node, perm, editor)
         )
 
 
@@ -89,8 +89,8 @@ def _view_of_view(node: ir.Node, editor: Editor) -> bool:
     return True
 
 
-def _cancel_across_view(node: ir.Node, perm: list[int], editor: Editor) -> bool:
-    """Transpose, view, Transpose, which together leave all elements where they were, or only move whole dimensions."""
+def _merge_across_view(node: ir.Node, perm: list[int], editor: Editor) -> bool:
+    """Transpose, view, Transpose, which together leave all elements where they were, or need one Transpose only."""
     view = editor.producer(node.inputs[0], *VIEWS)
     first = editor.producer(view.inputs[0], "Transpose") if view is not None else None
     inner = perm_of(first, editor)
@@ -127,8 +127,23 @@ def _cancel_across_view(node: ir.Node, perm: list[int], editor: Editor) -> bool:
     order_after = [number for axis in perm for number in of_viewed[axis]]
     real = [number for number in order_before if sizes.get(number) != 1]
     if real != [number for number in order_after if sizes.get(number) != 1]:
-        return False
+        alone = first is not None and editor.only_user(first.outputs[0]) is view
+        alone = alone and editor.only_user(view.outputs[0]) is node and all(len(run) == 1 for run in of_middle)
+        return alone and _transpose_once(node, data, [order_before.index(number) for number in order_after], editor)
     made = emit_view(editor, data, after)
+    if made is None:
+        return False
+    editor.replace(node.outputs[0], made)
+    return True
+
+
+def _transpose_once(node: ir.Node, data: ir.Value, perm: list[int], editor: Editor) -> bool:
+    """One Transpose and then the view, in the place of Transpose, view and Transpose."""
+    before, after = editor.shape(data), editor.shape(node.outputs[0])
+    assert before is not None and after is not None
+    if reshape_target([before[axis] for axis in perm], after) is None:
+        return False
+    made = emit_view(editor, editor.emit("Transpose", [data], {"perm": perm}), after)
     if made is None:
         return False
     editor.replace(node.outputs[0], made)
