@@ -314,7 +314,8 @@ class Editor:
                 if producer is not None:
                     waiting.append(producer)
                     self._touched.append(producer)
-                self._touch_users(value)
+                if not value.is_initializer():  # a shared one may have very many users, and copying them takes time
+                    self._touch_users(value)
         return gone
 
     def count(self) -> None:
