@@ -25,7 +25,7 @@ def need(*modules):
 def test_the_lifecycle(tmp_path):
     need("torch", "skl2onnx", "matplotlib", "jinja2")
     out = run("01_lifecycle/lifecycle.py", "--output", tmp_path, "--runs", 3)
-    assert out.count("360 of 360 the same") == 12
+    assert out.count("360 of 360 the same") == 14
     assert "BatchNorm folded at ORT_" in out
     assert (tmp_path / "report.html").is_file()
 

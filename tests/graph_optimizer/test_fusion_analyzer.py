@@ -7,6 +7,7 @@ import pytest
 from onnx.numpy_helper import from_array
 
 from onnxsmith.graph_optimizer import FusionAnalyzer
+from onnxsmith.graph_optimizer.passes.batch_norm import FoldBatchNorm
 from onnxsmith.model import Model
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>\n'
@@ -63,3 +64,27 @@ def test_what_stays_never_went(make):
 def test_a_model_without_batch_normalization_folds_none(make):
     model = make("c = Conv(x, w) y = Relu(c)")
     assert FusionAnalyzer(model).compare_fusion({"it": model}).batch_normalizations_gone_at is None
+
+
+def test_what_our_own_passes_do_is_measured_on_a_copy(make):
+    model = make(CHAIN)
+    (folding,) = FusionAnalyzer(model).find_patterns().own
+    assert (folding.name, folding.applied, folding.notes, folding.fault) == ("fold-batch-norm", 1, (), None)
+    assert [node.op_type for node in model.ir.graph] == ["Conv", "BatchNormalization", "Relu"]
+
+
+def test_why_our_own_passes_decline_is_said_node_by_node(make):
+    model = make(CHAIN.replace("b =", "o = Neg(c) b =").replace("y = Relu(b)", "y = Add(b, o)"))
+    (folding,) = FusionAnalyzer(model).find_patterns().own
+    (note,) = folding.notes
+    assert (folding.name, folding.applied, note.op_type) == ("fold-batch-norm", 0, "BatchNormalization")
+    assert note.reason == "the output of the Conv before it is used elsewhere too"
+
+
+def test_a_pass_of_ours_that_fails_is_named(make, monkeypatch):
+    def fail(self, node, editor):
+        raise ValueError("planted")
+
+    monkeypatch.setattr(FoldBatchNorm, "rewrite", fail)
+    (folding,) = FusionAnalyzer(make(CHAIN)).find_patterns().own
+    assert (folding.applied, folding.fault) == (0, "ValueError: planted")

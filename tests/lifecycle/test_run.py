@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import onnxsmith
-from onnxsmith.errors import ConfigError, MissingExtraError
+from onnxsmith.errors import ConfigError, MissingExtraError, PassError
 from onnxsmith.lifecycle import pipeline
 
 LEVELS = ("ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL")
@@ -54,7 +54,7 @@ def test_the_held_out_accuracy_is_the_same_sample_by_sample_everywhere(examples)
     for subject in report.subjects:
         assert subject.accuracy is not None
         assert subject.accuracy.samples == (200 if subject.label == "sklearn_pipeline" else 360)
-        assert len(subject.accuracy.rows) == 2 + len(LEVELS)
+        assert [row.label for row in subject.accuracy.rows][2:] == [*LEVELS, "onnxsmith"]
         for row in subject.accuracy.rows:
             assert row.same == subject.accuracy.samples
             assert row.accuracy == subject.accuracy.rows[0].accuracy
@@ -75,6 +75,26 @@ def test_batch_normalisation_folds_where_the_report_says(examples):
         counted[level] = sum(node.op_type == "BatchNormalization" for node in nodes)
         assert counted[level] == fusion.batch_normalizations[level]
     assert gone_at == next(level for level in LEVELS if counted[level] < 2)
+
+
+def test_our_own_optimiser_stands_beside_the_levels(examples):
+    folder, report = examples
+    html = (folder / "outputs" / "report.html").read_text(encoding="utf-8")
+    for subject in report.subjects:
+        optimized = subject.optimized
+        assert optimized.output == subject.folder / "optimized_onnxsmith.onnx"
+        assert (optimized.pipeline, optimized.verification.agree, optimized.rolled_back) == ("default", True, ())
+        nodes = [node.op_type for node in onnx.load(optimized.output).graph.node]
+        assert len(nodes) - nodes.count("Constant") == optimized.nodes_after <= optimized.nodes_before
+        assert [row.model for row in subject.level_benchmark] == [*LEVELS, "onnxsmith"]
+        assert f"nodes → <b>{optimized.nodes_after}</b>" in html
+        for total in optimized.passes:
+            assert (f"<td>{total.name}</td>" in html) or not total.changes
+    unfolded = next(subject for subject in report.subjects if subject.label == "cnn_model_unfolded")
+    assert unfolded.optimized.op_counts_before["BatchNormalization"] == 2
+    assert "BatchNormalization" not in unfolded.optimized.op_counts_after
+    (folding,) = (total for total in unfolded.optimized.passes if total.name == "fold-batch-norm")
+    assert (folding.changes, folding.nodes_removed) == (2, 2)
 
 
 def test_the_example_answers_agree(examples):
@@ -147,12 +167,35 @@ def test_a_users_own_model(write_model, tmp_path):
     assert path.read_bytes() == before
 
 
+def test_the_configured_pipeline_is_the_one_that_runs(write_model, tmp_path, caplog):
+    pytest.importorskip("matplotlib", reason="the report is an extra")
+    pytest.importorskip("jinja2", reason="the report is an extra")
+    path = write_model("g (float[n, 4] x) => (float[n, 4] y) { a = Identity(x) y = Relu(a) }", "mine.onnx")
+    chosen = {"passes": ["eliminate-noops"], "dims": {"n": 2}, "levels": ["ORT_ENABLE_BASIC"]}
+    with caplog.at_level("INFO"):
+        (subject,) = onnxsmith.run(config(tmp_path, model=path, optimization=chosen)).subjects
+    assert "mine: eliminate-noops: 1 changes, -1 nodes" in caplog.text
+    assert subject.optimized.pipeline == "custom"
+    assert [total.name for total in subject.optimized.passes] == ["specialize-shapes", "eliminate-noops"]
+    assert [(row.model, row.batch_size) for row in subject.level_benchmark][-1] == ("onnxsmith", 2)
+    assert onnxsmith.load(subject.optimized.output).inputs[0].shape == (2, 4)
+
+
+def test_an_unknown_pass_is_said_before_anything_runs(tmp_path):
+    pytest.importorskip("matplotlib", reason="the report is an extra")
+    pytest.importorskip("jinja2", reason="the report is an extra")
+    with pytest.raises(PassError, match="there is no pass 'fold-constant'"):
+        onnxsmith.run(config(tmp_path, model=tmp_path / "any.onnx", optimization={"passes": ["fold-constant"]}))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_its_own_results_are_no_input(write_model, tmp_path):
     pytest.importorskip("matplotlib", reason="the report is an extra")
     pytest.importorskip("jinja2", reason="the report is an extra")
-    path = write_model("g (float[4] x) => (float[4] y) { y = Relu(x) }", "outputs/models/optimized_ORT_ENABLE_ALL.onnx")
-    with pytest.raises(ConfigError, match="where the run writes its own results"):
-        onnxsmith.run(config(tmp_path, model=path))
+    for name in ("optimized_ORT_ENABLE_ALL.onnx", "optimized_onnxsmith.onnx"):
+        path = write_model("g (float[4] x) => (float[4] y) { y = Relu(x) }", f"outputs/models/{name}")
+        with pytest.raises(ConfigError, match="where the run writes its own results"):
+            onnxsmith.run(config(tmp_path, model=path))
 
 
 def test_what_is_missing_is_said_before_anything_runs(monkeypatch, tmp_path):

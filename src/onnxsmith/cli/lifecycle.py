@@ -67,4 +67,4 @@ def run_lifecycle(
         run.emit(report, rendered)
     differing = [subject.label for subject in report.subjects if not subject.same_answers]
     if differing:
-        fail_gate(f"the answers of {', '.join(differing)} are not the same at every level.")
+        fail_gate(f"the answers of {', '.join(differing)} are not the same in every form.")

@@ -7,11 +7,31 @@ from collections.abc import Mapping, Sequence
 
 from onnxsmith.graph_analysis.node_counter import NodeCounter
 from onnxsmith.graph_analysis.patterns import PatternMatch, find_patterns
+from onnxsmith.graph_optimizer.pass_pipeline import PassPipeline, Stage
+from onnxsmith.graph_optimizer.passes.base import Note
+from onnxsmith.graph_optimizer.passes.table import make_pass
+from onnxsmith.graph_optimizer.pipelines import RECOGNITION, WEIGHTS
 from onnxsmith.model import Model
 from onnxsmith.records import Record
 
 NEVER = "never"
 """Where a pattern went when it did not go."""
+
+
+class OwnFusion(Record):
+    """What one of our own passes does to a model.
+
+    Attributes:
+        name: The pass.
+        applied: How many times it applies.
+        notes: Where it matched and does not apply, node by node, with the reason.
+        fault: Why it would be rolled back, or None.
+    """
+
+    name: str
+    applied: int
+    notes: tuple[Note, ...]
+    fault: str | None
 
 
 class FusionReport(Record):
@@ -20,10 +40,13 @@ class FusionReport(Record):
     Attributes:
         matches: The groups of nodes, as `find_patterns` found them.
         counts: How many there are of each pattern, the most frequent first.
+        own: What the passes of our own optimiser that fuse and recognise do, measured on a copy of the model as it
+            stands; those that have nothing to say are left out.
     """
 
     matches: tuple[PatternMatch, ...]
     counts: dict[str, int]
+    own: tuple[OwnFusion, ...] = ()
 
 
 class FusionComparison(Record):
@@ -58,9 +81,25 @@ class FusionAnalyzer:
         self._model = model
 
     def find_patterns(self) -> FusionReport:
-        """Finds what runtimes fuse, in the main graph and every subgraph."""
+        """Finds what runtimes fuse, in the main graph and every subgraph, and what our own passes make of it."""
         matches = find_patterns(self._model)
-        return FusionReport(matches=matches, counts=_count(matches))
+        return FusionReport(matches=matches, counts=_count(matches), own=self._own())
+
+    def _own(self) -> tuple[OwnFusion, ...]:
+        names = (*RECOGNITION, *WEIGHTS)
+        stage = Stage(tuple(map(make_pass, names)))
+        result = PassPipeline([stage]).run(lambda: Model(self._model.ir.clone()))
+        faults = {gone.name: gone.reason for gone in result.rolled_back}
+        fusions = (
+            OwnFusion(
+                name=name,
+                applied=sum(step.changes for step in result.steps if step.name == name),
+                notes=tuple(note for note in result.notes if note.name == name),
+                fault=faults.get(name),
+            )
+            for name in names
+        )
+        return tuple(fusion for fusion in fusions if fusion.applied or fusion.notes or fusion.fault)
 
     def compare_fusion(self, models: Mapping[str, Model]) -> FusionComparison:
         """Looks what became of the patterns.

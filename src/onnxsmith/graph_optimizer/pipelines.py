@@ -29,8 +29,8 @@ _ALGEBRA = (
     "eliminate-duplicates",
     "eliminate-dead-code",
 )
-_WEIGHTS = ("fold-pad", "fold-batch-norm", "fold-affine", "fuse-matmul-add")
-_RECOGNITION = (
+WEIGHTS = ("fold-pad", "fold-batch-norm", "fold-affine", "fuse-matmul-add")
+RECOGNITION = (
     "recognize-layer-norm",
     "recognize-rms-norm",
     "recognize-gelu",
@@ -68,8 +68,8 @@ def _stages(*, recognition: Mapping[str, str] | None = None) -> tuple[Stage, ...
         Stage(tuple(map(make_pass, _ALGEBRA)), repeat=True),
         Stage(
             (
-                *(make_pass(name, recognition) for name in _RECOGNITION),
-                *map(make_pass, _WEIGHTS),
+                *(make_pass(name, recognition) for name in RECOGNITION),
+                *map(make_pass, WEIGHTS),
                 *map(make_pass, _CLEANING),
             ),
             repeat=True,

@@ -1,4 +1,4 @@
-"""Accuracy on held-out samples: the framework, the exported model, and every level, sample by sample."""
+"""Accuracy on held-out samples: the framework, the exported model, and what optimisers made of it, sample by sample."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from onnxsmith.model import Model
 
 
 def compare_accuracy(
-    model: Model, levels: Mapping[str, Path], held_out: HeldOut, config: Config
+    model: Model, optimized: Mapping[str, Path], held_out: HeldOut, config: Config
 ) -> tuple[Accuracy, np.ndarray[Any, Any]]:
-    """Runs the exported model and its levels on the held-out samples.
+    """Runs the exported model and its optimised forms on the held-out samples.
 
     Args:
         model: The exported model, run at the configured level.
-        levels: Its levels' files by name, each run as it is.
+        optimized: The files of its optimised forms by name, each run as it is.
         held_out: The samples, with the framework's own probabilities.
         config: `inference` and `limits` are used.
 
@@ -32,13 +32,13 @@ def compare_accuracy(
     """
     assert model.path is not None
     as_it_is: Level = "ORT_DISABLE_ALL"
-    files = [(model.path, config.inference.optimization_level), *((path, as_it_is) for path in levels.values())]
+    files = [(model.path, config.inference.optimization_level), *((path, as_it_is) for path in optimized.values())]
     feed = {model.inputs[0].name: held_out.samples}
-    exported, *optimized = map(_class_probabilities, run_models(files, feed, limits=config.limits))
+    exported, *others = map(_class_probabilities, run_models(files, feed, limits=config.limits))
     tables = {
         held_out.framework: held_out.probabilities,
         model.path.stem: exported,
-        **dict(zip(levels, optimized, strict=True)),
+        **dict(zip(optimized, others, strict=True)),
     }
     answers = held_out.probabilities.argmax(axis=1)
     rows = tuple(

@@ -60,6 +60,7 @@ def _overview(subject: SubjectReport) -> dict[str, Any]:
     optimization = subject.optimization
     fewest = min(optimization.levels, key=lambda result: result.nodes_after, default=None)
     agreements = [result.agreement.agree for result in optimization.levels]
+    agreements.append(subject.optimized.verification.agree)
     return {
         "subject": subject,
         "first": first,
@@ -68,6 +69,9 @@ def _overview(subject: SubjectReport) -> dict[str, Any]:
         "fewest": fewest,
         "size": subject.inspection.size_bytes,
         "agree": None if any(agree is None for agree in agreements) else all(agreements),
+        "largest_error": max(
+            (check.agreement.max_abs_error or 0.0 for check in subject.optimized.verification.checks), default=0.0
+        ),
         "slowest": subject.profile.slowest_nodes[0] if subject.profile.slowest_nodes else None,
     }
 

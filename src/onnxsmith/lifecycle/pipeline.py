@@ -14,14 +14,15 @@ from onnxsmith.config import Config
 from onnxsmith.config_loading import override
 from onnxsmith.extras import require
 from onnxsmith.graph_analysis import GraphInspector, ModelReport, NodeCounter, ShapeAnalyzer, ShapeReport, charts
-from onnxsmith.graph_optimizer import OptimizationPipeline, OptimizationReport
+from onnxsmith.graph_optimizer import OptimizationPipeline, Optimizer, OptimizeReport
+from onnxsmith.graph_optimizer.pipelines import plan
 from onnxsmith.inference_engine.benchmark import Benchmark, BenchmarkReport, describe_machine
 from onnxsmith.inference_engine.ort_inference import OrtInference
 from onnxsmith.inference_engine.profiler import Profiler, ProfileReport
 from onnxsmith.lifecycle.accuracy import compare_accuracy, example_answer
 from onnxsmith.lifecycle.html_report import write_report
-from onnxsmith.lifecycle.records import LifecycleReport, StageTime, SubjectReport
-from onnxsmith.lifecycle.subjects import Subject, make_subjects
+from onnxsmith.lifecycle.records import OWN, LifecycleReport, StageTime, SubjectReport
+from onnxsmith.lifecycle.subjects import OWN_FILE, Subject, make_subjects
 from onnxsmith.model import Model, analyse_native
 from onnxsmith.records import Progress, no_progress
 
@@ -56,9 +57,11 @@ def run_lifecycle(config: Config, *, progress: Progress = no_progress) -> Lifecy
 
     Raises:
         MissingExtraError: Something that it needs is not installed; said before anything runs.
+        PassError: A pass, a pipeline or a target is unknown; likewise.
         OnnxsmithError: Whatever a stage raises.
     """
     _require_extras(config)
+    plan(config.optimization)
     started, clock = datetime.now().astimezone(), _Clock()
     start = time.perf_counter()
     with clock.stage("export"):
@@ -100,13 +103,16 @@ def _run_subject(subject: Subject, config: Config, clock: _Clock, progress: Prog
         inspection, shapes = _analyse(model, config, tell)
     with clock.stage("optimise"):
         optimization = OptimizationPipeline(config).run(model, subject.folder, progress=tell)
+        optimized = Optimizer(config).run(model, subject.folder / OWN_FILE, progress=tell)
+        _log_optimized(label, optimized)
     with clock.stage("infer"):
         tell("inferring", 0, 1)
-        levels = {str(result.level): result.path for result in optimization.levels}
+        files = {str(result.level): result.path for result in optimization.levels} | {OWN: optimized.output}
         accuracy = example = None
         feeds = {}
         if subject.held_out is not None:
-            accuracy, exported = compare_accuracy(model, levels, subject.held_out, config)
+            fitting = {name: path for name, path in files.items() if Model.load(path).inputs == model.inputs}
+            accuracy, exported = compare_accuracy(model, fitting, subject.held_out, config)
             example = example_answer(subject.held_out, exported, config.inference.top_k)
             feeds = {model.inputs[0].name: subject.held_out.samples[:1]}
             for row in accuracy.rows:
@@ -117,18 +123,19 @@ def _run_subject(subject: Subject, config: Config, clock: _Clock, progress: Prog
         inference = OrtInference(model, config).run(feeds, progress=tell).report
     with clock.stage("benchmark"):
         benchmark = Benchmark(config).run({label: model}, progress=tell)
-        level_benchmark = _benchmark_levels(levels, config, tell)
+        level_benchmark = _benchmark_files(files, config, tell)
     with clock.stage("profile"):
         profile = Profiler(model, config).run(trace=subject.folder / f"{label}_profile.json", progress=tell)
         _log_profile(label, profile)
     with clock.stage("report"):
         tell("drawing", 0, 1)
-        drawn = _draw(subject, optimization, benchmark, level_benchmark, profile)
+        drawn = _draw(subject, files, benchmark, level_benchmark, profile)
     warnings = [
         *(subject.export.warnings if subject.export is not None else ()),
         *inspection.warnings,
         *(f"{result.level}: {warning}" for result in optimization.levels for warning in result.warnings),
         *(f"{level}: {reason}" for level, reason in optimization.failures.items()),
+        *(f"{OWN}: {gone.name} is rolled back: {gone.reason}" for gone in optimized.rolled_back),
         *(f"{left.provider} is left out: {left.reason}" for left in inference.selection.left_out),
         *inference.notes,
         *benchmark.notes,
@@ -142,6 +149,7 @@ def _run_subject(subject: Subject, config: Config, clock: _Clock, progress: Prog
         inspection=inspection,
         shapes=shapes,
         optimization=optimization,
+        optimized=optimized,
         inference=inference,
         example=example,
         accuracy=accuracy,
@@ -168,13 +176,32 @@ def _analyse(model: Model, config: Config, progress: Progress) -> tuple[ModelRep
     return inspection, shapes
 
 
-def _benchmark_levels(levels: dict[str, Path], config: Config, progress: Progress) -> BenchmarkReport:
-    """Each level's file as it is: the session itself optimises nothing."""
+def _log_optimized(label: str, report: OptimizeReport) -> None:
+    logger.info(
+        "%s: our own passes (%s): %d nodes, were %d; %.2f s",
+        label, report.pipeline, report.nodes_after, report.nodes_before, report.seconds,
+    )  # fmt: skip
+    for total in report.passes:
+        if total.changes:
+            logger.info(
+                "%s: %s: %d changes, %+d nodes, %+d bytes, %.3f s",
+                label, total.name, total.changes, -total.nodes_removed, -total.bytes_removed, total.seconds,
+            )  # fmt: skip
+    verification = report.verification
+    if verification.agree is None:
+        logger.info("%s: its outputs are not compared: %s", label, verification.reason)
+    else:
+        kinds = ", ".join(check.kind for check in verification.checks)
+        logger.info("%s: its outputs %s on %s inputs", label, "agree" if verification.agree else "differ", kinds)
+
+
+def _benchmark_files(files: dict[str, Path], config: Config, progress: Progress) -> BenchmarkReport:
+    """Each optimised file as it is: the session itself optimises nothing."""
     changes = {
         "inference.optimization_level": "ORT_DISABLE_ALL",
         "benchmark.batch_sizes": [config.benchmark.batch_sizes[0]],
     }
-    models = {level: Model.load(path) for level, path in levels.items()}
+    models = {name: Model.load(path) for name, path in files.items()}
     return Benchmark(override(config, changes)).run(models, progress=progress)
 
 
@@ -187,17 +214,17 @@ def _log_profile(label: str, profile: ProfileReport) -> None:
 
 def _draw(
     subject: Subject,
-    optimization: OptimizationReport,
+    files: dict[str, Path],
     benchmark: BenchmarkReport,
     level_benchmark: BenchmarkReport,
     profile: ProfileReport,
 ) -> dict[str, Path]:
     """Draws the charts beside the models, each named for the model and what it shows."""
     folder, label = subject.folder, subject.label
-    levels = {str(result.level): Model.load(result.path) for result in optimization.levels}
+    optimized = {name: Model.load(path) for name, path in files.items()}
     paths = {name: folder / f"{label}_{name}.png" for name in ("operators", "levels", "latency", "slowest")}
     NodeCounter(subject.model).plot_distribution(paths["operators"])
-    NodeCounter(subject.model).compare_counts({"original": subject.model, **levels}, paths["levels"])
+    NodeCounter(subject.model).compare_counts({"original": subject.model, **optimized}, paths["levels"])
     charts.latency_chart(benchmark.results, paths["latency"])
     charts.operator_chart([(row.name, row.mean_us, row.share) for row in profile.slowest_nodes], paths["slowest"])
     if level_benchmark.results:
@@ -205,7 +232,7 @@ def _draw(
         charts.bar_chart(
             {result.model: result.p50_latency_ms for result in level_benchmark.results},
             paths["level_latency"],
-            f"Latency of each level's file, batch {level_benchmark.results[0].batch_size}",
+            f"Latency of each optimised file, batch {level_benchmark.results[0].batch_size}",
             "p50 latency, ms",
         )
     if subject.training:

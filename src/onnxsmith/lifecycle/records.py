@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from onnxsmith.graph_analysis import ModelReport, ShapeReport
-from onnxsmith.graph_optimizer import OptimizationReport
+from onnxsmith.graph_optimizer import OptimizationReport, OptimizeReport
 from onnxsmith.inference_engine.benchmark import BenchmarkResult, Machine
 from onnxsmith.inference_engine.classification import ClassScore
 from onnxsmith.inference_engine.ort_inference import InferenceReport
@@ -13,6 +13,9 @@ from onnxsmith.inference_engine.profiler import ProfileReport
 from onnxsmith.model_exporter import PyTorchExport, SklearnExport
 from onnxsmith.model_exporter.training import EpochResult
 from onnxsmith.records import Record
+
+OWN = "onnxsmith"
+"""The label of what our own optimiser made, beside the levels of ONNX Runtime."""
 
 
 class AccuracyRow(Record):
@@ -32,12 +35,12 @@ class AccuracyRow(Record):
 
 
 class Accuracy(Record):
-    """The framework, the exported model and every level on the same held-out samples.
+    """The framework, the exported model, every level and our own optimiser's on the same held-out samples.
 
     Attributes:
         framework: "PyTorch" or "scikit-learn".
         samples: How many there are.
-        rows: The framework first, then the exported model, then its levels.
+        rows: The framework first, then the exported model, its levels, and what our own optimiser made of it.
     """
 
     framework: str
@@ -80,12 +83,13 @@ class SubjectReport(Record):
         inspection: What is in it.
         shapes: The shapes that flow through it.
         optimization: The levels.
+        optimized: What our own optimiser made of it.
         inference: A run.
         example: A real sample, beside the framework's answer; None where there is none.
         accuracy: The held-out samples; None where there are none.
         benchmark: Latency by batch size of a session at the configured level.
-        level_benchmark: Latency of each level's file as it is (optimisation off in the session), side by side, at the
-            first batch size.
+        level_benchmark: Latency of each level's file and of our own optimiser's as it is (optimisation off in the
+            session), side by side, at the first batch size.
         profile: Where the time goes.
         charts: The charts by name.
         warnings: What a user should know.
@@ -99,6 +103,7 @@ class SubjectReport(Record):
     inspection: ModelReport
     shapes: ShapeReport
     optimization: OptimizationReport
+    optimized: OptimizeReport
     inference: InferenceReport
     example: ExampleAnswer | None
     accuracy: Accuracy | None
@@ -110,9 +115,10 @@ class SubjectReport(Record):
 
     @property
     def same_answers(self) -> bool:
-        """Whether every level answers as the original does, as far as that can be compared."""
-        levels = [result.agreement.agree for result in self.optimization.levels]
-        return False not in levels and (self.accuracy is None or self.accuracy.all_same)
+        """Whether every optimised model answers as the original does, as far as that can be compared."""
+        agreements = [result.agreement.agree for result in self.optimization.levels]
+        agree = False not in [*agreements, self.optimized.verification.agree]
+        return agree and (self.accuracy is None or self.accuracy.all_same)
 
 
 class StageTime(Record):

@@ -20,6 +20,9 @@ CNN = "cnn_model"
 UNFOLDED = "cnn_model_unfolded"
 PIPELINE = "sklearn_pipeline"
 
+OWN_FILE = "optimized_onnxsmith.onnx"
+"""The file with what our own optimiser made of a subject, in its folder."""
+
 
 @dataclass(frozen=True)
 class HeldOut:
@@ -73,7 +76,8 @@ def make_subjects(config: Config, progress: Progress) -> list[Subject]:
     if config.model is not None:
         model = Model.load(config.model)
         label = config.model.stem
-        if config.model.name.startswith("optimized_ORT_") and _same(config.model.parent, config.paths.models):
+        ours = config.model.name.startswith(("optimized_ORT_", OWN_FILE))
+        if ours and _same(config.model.parent, config.paths.models):
             raise ConfigError(
                 f"{config.model}: is where the run writes its own results.", "Copy it elsewhere, or set paths.models."
             )

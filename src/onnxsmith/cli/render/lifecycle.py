@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from onnxsmith.cli.render.levels import agreement_text
+from onnxsmith.cli.render.optimization import verification_text
 from onnxsmith.cli.render.parts import Parts, bullets, facts, table
 from onnxsmith.cli.render.runs import benchmark_table, operator_table
+from onnxsmith.lifecycle.records import OWN
 from onnxsmith.records import format_bytes
 
 if TYPE_CHECKING:
@@ -48,18 +50,18 @@ _SUMMARY_COLUMNS = (
     "p99 ms",
     "best samples/s",
     "accuracy",
-    "same answers at every level",
+    "same answers in every form",
 )
 
 
 def _summary(subject: SubjectReport) -> tuple[object, ...]:
     first = subject.benchmark[0] if subject.benchmark else None
-    levels = subject.optimization.levels
+    counts = [result.nodes_after for result in subject.optimization.levels]
     return (
         subject.label,
         format_bytes(subject.inspection.size_bytes),
         subject.inspection.node_count,
-        min((result.nodes_after for result in levels), default=""),
+        min((*counts, sum(subject.optimized.op_counts_after.values()))),
         f"{first.p50_latency_ms:.3f}" if first else "",
         f"{first.p99_latency_ms:.3f}" if first else "",
         f"{max(result.throughput_samples_per_s for result in subject.benchmark):,.0f}" if first else "",
@@ -72,6 +74,7 @@ def _same_answers(subject: SubjectReport) -> str:
     if subject.accuracy is not None:
         return f"yes, all {subject.accuracy.samples}" if subject.accuracy.all_same else "NO"
     agreements = [result.agreement.agree for result in subject.optimization.levels]
+    agreements.append(subject.optimized.verification.agree)
     if any(agree is None for agree in agreements):
         return "not comparable"
     return "within tolerance" if all(agreements) else "NO"
@@ -80,9 +83,10 @@ def _same_answers(subject: SubjectReport) -> str:
 def _level_summary(subject: SubjectReport) -> Table:
     latency = {result.model: result.p50_latency_ms for result in subject.level_benchmark}
     accuracy = {row.label: row.accuracy for row in subject.accuracy.rows} if subject.accuracy else {}
+    own = subject.optimized
     return table(
-        "Levels (each file as it is, side by side)",
-        "level",
+        "Optimised (each file as it is, side by side)",
+        "by",
         "nodes",
         "size",
         "p50 ms",
@@ -90,14 +94,26 @@ def _level_summary(subject: SubjectReport) -> Table:
         "outputs",
         rows=[
             (
-                result.level,
-                f"{result.nodes_before} → {result.nodes_after}",
-                format_bytes(result.size_bytes),
-                f"{latency[result.level]:.3f}" if result.level in latency else "",
-                f"{accuracy[result.level]:.4f}" if result.level in accuracy else "",
-                agreement_text(result),
+                name,
+                f"{before} → {after}",
+                format_bytes(size),
+                f"{latency[name]:.3f}" if name in latency else "",
+                f"{accuracy[name]:.4f}" if name in accuracy else "",
+                outputs,
             )
-            for result in subject.optimization.levels
+            for name, before, after, size, outputs in (
+                *(
+                    (result.level, result.nodes_before, result.nodes_after, result.size_bytes, agreement_text(result))
+                    for result in subject.optimization.levels
+                ),
+                (
+                    OWN,
+                    sum(own.op_counts_before.values()),
+                    sum(own.op_counts_after.values()),
+                    own.size_after,
+                    verification_text(own.verification),
+                ),
+            )
         ],
         right=(1, 2, 3, 4),
     )
