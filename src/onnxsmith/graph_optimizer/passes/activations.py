@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnxsmith.graph_analysis.matching import Match, Term
 from onnxsmith.graph_optimizer.editor import Editor
 from onnxsmith.graph_optimizer.passes.rules import RulePass
-from onnxsmith.graph_optimizer.passes.subgraph_match import CONTRIB, Domain, find, is_available, kept_axes
+from onnxsmith.graph_optimizer.passes.subgraph_match import CONTRIB, Domain, find, is_available, is_near, kept_axes
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class RecognizeActivations(RulePass):
 
     def rewrite(self, node: ir.Node, editor: Editor) -> bool:
         """Replaces the last operator of an activation."""
+        if not is_near(node, *_PARTS):
+            return False
         for form in _FORMS.get(node.op_type, ()):
             fit = find(editor, node, form.term, form.op_type, partial(form.fits, editor))
             if fit is None:
@@ -130,27 +132,28 @@ def _clipped(term: Term, low: float, high: float) -> Term:
 
 
 def _sixth(term: Term) -> list[Term]:
-    return [("Div", term, 6), ("Mul", term, 1 / 6)]
+    return [("Div", term, 6), ("Mul", 1 / 6, term)]
 
 
-_GATE = _clipped(("Add", "x", 3), 0, 6)
+_PARTS = ("HardSigmoid", "Clip", "Min", "Max", "Relu", "Tanh", "Sigmoid", "Exp", "Log")
+
+_GATE = _clipped(("Add", 3, "x"), 0, 6)
 _HARD_SIGMOID_NODE = ("HardSigmoid", {"alpha": 1 / 6, "beta": 0.5}, "x")
 _HARD_SWISH: Term = [
-    ("Mul", "x", [_HARD_SIGMOID_NODE, *_sixth(_GATE)]),
-    *_sixth(("Mul", "x", _GATE)),
-    ("Mul", ("Div", "x", 6), _GATE),
-    ("Mul", ("Mul", "x", 1 / 6), _GATE),
+    ("Mul", [_HARD_SIGMOID_NODE, *_sixth(_GATE)], "x"),
+    *_sixth(("Mul", _GATE, "x")),
+    ("Mul", _GATE, [("Div", "x", 6), ("Mul", 1 / 6, "x")]),
 ]
 _LINE: Term = [("Add", ("Mul", "x", "alpha"), "beta"), ("Add", "x", "beta")]
 _SHIFTED = ("Sub", "x", ("ReduceMax", "x"))
 _EXPONENTIAL = ("Exp", _SHIFTED)
-_SWISH = ("Mul", "x", ("Sigmoid", ["x", ("Mul", "x", "alpha")]))
+_SWISH = ("Mul", ("Sigmoid", ["x", ("Mul", "x", "alpha")]), "x")
 
 _ALL = (
     (("Mul", "Div"), _Form("HardSwish", _HARD_SWISH)),
     (("Mul", "Div"), _Form("HardSigmoid", _sixth(_GATE), _hard_sigmoid_by_sixths)),
     (("Clip", "Min", "Max"), _Form("HardSigmoid", _clipped(_LINE, 0, 1), _hard_sigmoid)),
-    (("Mul",), _Form("Mish", ("Mul", "x", ("Tanh", ("Softplus", "x"))))),
+    (("Mul",), _Form("Mish", ("Mul", ("Tanh", ("Softplus", "x")), "x"))),
     (("Max",), _Form("LeakyRelu", [("Max", "x", ("Mul", "x", "alpha")), ("Max", ("Mul", "x", "alpha"), "x")], _slope)),
     (("Div",), _Form("Softmax", ("Div", _EXPONENTIAL, ("ReduceSum", _EXPONENTIAL)), _softmax_axis)),
     (("Sub",), _Form("LogSoftmax", ("Sub", _SHIFTED, ("Log", ("ReduceSum", _EXPONENTIAL))), _softmax_axis)),

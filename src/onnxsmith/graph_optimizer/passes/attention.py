@@ -101,7 +101,7 @@ def _unscaled(editor: Editor, value: ir.Value) -> tuple[ir.Value, float]:
         return value, 1.0
     for index in (0, 1) if node.op_type == "Mul" else (1,):
         number, source = editor.scalar(node.inputs[index]), node.inputs[1 - index]
-        if number and source is not None and editor.shape(source) == editor.shape(value):
+        if number and source is not None and (editor.rank(node.inputs[index]) or 0) <= (editor.rank(source) or 0):
             return source, float(number) if node.op_type == "Mul" else 1 / float(number)
     return value, 1.0
 

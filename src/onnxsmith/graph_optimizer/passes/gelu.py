@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnxsmith.graph_analysis.matching import Term
 from onnxsmith.graph_optimizer.editor import Editor
 from onnxsmith.graph_optimizer.passes.rules import RulePass
-from onnxsmith.graph_optimizer.passes.subgraph_match import CONTRIB, Domain, find, is_available, square
+from onnxsmith.graph_optimizer.passes.subgraph_match import CONTRIB, Domain, find, is_available, is_near, square
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class RecognizeGelu(RulePass):
 
     def rewrite(self, node: ir.Node, editor: Editor) -> bool:
         """Replaces the last product of a GELU."""
+        if not is_near(node, "Erf", "Tanh"):
+            return False
         for term, approximate, contrib in _FORMS:
             fit = find(editor, node, term, "a GELU")
             if fit is None:
@@ -51,19 +53,19 @@ class RecognizeGelu(RulePass):
 
 def _products(gate: Term) -> Term:
     """0.5 · x · (1 + gate), however it is bracketed."""
-    sum_ = ("Add", gate, 1)
-    product = ("Mul", "x", sum_)
+    sum_ = ("Add", 1, gate)
+    product = ("Mul", sum_, "x")
     return [
-        ("Mul", product, 0.5),
+        ("Mul", 0.5, product),
         ("Div", product, 2),
-        ("Mul", [("Mul", "x", 0.5), ("Div", "x", 2)], sum_),
-        ("Mul", "x", [("Mul", sum_, 0.5), ("Div", sum_, 2), ("Add", ("Mul", gate, 0.5), 0.5)]),
+        ("Mul", sum_, [("Mul", 0.5, "x"), ("Div", "x", 2)]),
+        ("Mul", [("Mul", 0.5, sum_), ("Div", sum_, 2), ("Add", 0.5, ("Mul", 0.5, gate))], "x"),
     ]
 
 
 def _erf() -> Term:
     """erf(x / √2)."""
-    return ("Erf", [("Div", "x", math.sqrt(2)), ("Mul", "x", math.sqrt(0.5))])
+    return ("Erf", [("Div", "x", math.sqrt(2)), ("Mul", math.sqrt(0.5), "x")])
 
 
 def _tanh() -> Term:
@@ -71,17 +73,17 @@ def _tanh() -> Term:
     root, small = math.sqrt(2 / math.pi), 0.044715
     cube: Term = [("Pow", "x", 3), ("Mul", "x", square("x"))]
     cubic: Term = [
-        ("Mul", cube, small),
-        ("Mul", ("Mul", "x", small), square("x")),
-        ("Mul", "x", ("Mul", square("x"), small)),
+        ("Mul", small, cube),
+        ("Mul", ("Mul", small, "x"), square("x")),
+        ("Mul", "x", ("Mul", small, square("x"))),
     ]
-    factor = ("Add", ("Mul", square("x"), small), 1)
+    factor = ("Add", 1, ("Mul", small, square("x")))
     inner: Term = [
-        ("Mul", ("Add", "x", cubic), root),
-        ("Mul", ("Mul", "x", factor), root),
-        ("Mul", ("Mul", "x", root), factor),
-        ("Mul", "x", ("Mul", factor, root)),
-        ("Mul", "x", ("Add", ("Mul", square("x"), small * root), root)),
+        ("Mul", root, ("Add", "x", cubic)),
+        ("Mul", root, ("Mul", factor, "x")),
+        ("Mul", factor, ("Mul", root, "x")),
+        ("Mul", ("Mul", root, factor), "x"),
+        ("Mul", ("Add", root, ("Mul", small * root, square("x"))), "x"),
     ]
     return ("Tanh", inner)
 

@@ -46,7 +46,7 @@ def _term() -> Term:
     deviation: Term = [("Sqrt", variance), ("Pow", variance, 0.5)]
     return [
         ("Div", centred, deviation),
-        ("Mul", centred, [*inverse(deviation), ("Pow", variance, -0.5)]),
+        ("Mul", [*inverse(deviation), ("Pow", variance, -0.5)], centred),
     ]
 
 

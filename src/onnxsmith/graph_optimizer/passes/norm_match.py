@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnxsmith.graph_analysis.matching import Match, Term
 from onnxsmith.graph_optimizer.editor import Editor
-from onnxsmith.graph_optimizer.passes.subgraph_match import find, is_available, kept_axes
+from onnxsmith.graph_optimizer.passes.subgraph_match import find, is_available, is_near, kept_axes
 
 _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
@@ -44,6 +44,8 @@ def find_normalization(
         op_type: The operator that is to stand for it.
         accept: What a term cannot say.
     """
+    if not is_near(node, "ReduceMean"):
+        return None
     fit = find(editor, node, term, op_type, lambda fit: editor.scalar(fit.names["epsilon"]) is not None and accept(fit))
     if fit is None:
         return None

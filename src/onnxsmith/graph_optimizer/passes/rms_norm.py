@@ -41,7 +41,7 @@ class RecognizeRmsNorm(RulePass):
 def _term() -> Term:
     mean = ("Add", ("ReduceMean", square("x")), "epsilon")
     root: Term = [("Sqrt", mean), ("Pow", mean, 0.5)]
-    return [("Div", "x", root), ("Mul", "x", [*inverse(root), ("Pow", mean, -0.5)])]
+    return [("Div", "x", root), ("Mul", [*inverse(root), ("Pow", mean, -0.5)], "x")]
 
 
 _TERM = _term()

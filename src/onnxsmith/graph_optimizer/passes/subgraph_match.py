@@ -23,6 +23,20 @@ _TOLERANCE = {ir.DataType.FLOAT16: 1e-3, ir.DataType.BFLOAT16: 4e-3}
 
 _ROUNDING = 1e-6
 
+_STEPS = 6
+"""So many nodes from the last, itself included, does the operator stand that makes a match worth looking for."""
+
+
+def is_near(node: ir.Node, *op_types: str) -> bool:
+    """Whether a node is, or one a few steps before it is, of certain operators: much cheaper than a match."""
+    frontier = {node}
+    for _ in range(_STEPS):
+        if any(each.op_type in op_types for each in frontier):
+            return True
+        values = (value for each in frontier for value in each.inputs if value is not None)
+        frontier = {producer for value in values if (producer := value.producer()) is not None}
+    return False
+
 
 def find(
     editor: Editor, node: ir.Node, term: Term, what: str, accept: Callable[[Match], bool] = lambda fit: True
