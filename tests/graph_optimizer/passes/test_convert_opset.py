@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -152,6 +154,28 @@ def test_all_or_nothing(before: int, after: int, body: str, reason: str) -> None
     assert not result.changed
     assert result.model.opset == before
     assert not reason or reasons(result) == [reason]
+
+
+@pytest.mark.parametrize("after", [11, 13])
+def test_down_without_what_says_only_the_default(after: int) -> None:
+    result = convert(
+        """g (float[1, 4, 6, 6] x) => (float[2, 72] y) {
+            s = Shape<start = 0>(x)  p, q = Split<num_outputs = 2>(s)  z = Concat<axis = 0>(p, q)
+            r = Reshape<allowzero = 0>(x, z)  t = Constant<value = int64[2] {2, 72}>()  y = Reshape(r, t) }""",
+        18,
+        after,
+    )
+    assert op_types(result) == ["Shape", "Split", "Concat", "Reshape", "Reshape"]
+
+
+def test_model_of_a_file(tmp_path: Path) -> None:
+    """The result must not be taken for what is in the file."""
+    text = '<ir_version: 8, opset_import: ["": 12]> g (float[3] x) => (float[3] y) { y = Relu(x) }'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "model.onnx")
+    result = ConvertOpset(opset=17).run(Model.load(tmp_path / "model.onnx"))
+    assert result.model.path is None
+    with result.model.on_disk() as path:
+        assert onnx.load(path).opset_import[0].version == 17
 
 
 def test_types_that_an_older_opset_lacks() -> None:

@@ -11,8 +11,8 @@ import onnx_ir as ir
 
 from onnxsmith.graph_optimizer.editor import Editor, Unknown
 from onnxsmith.graph_optimizer.passes.base import Pass, PassResult
-from onnxsmith.graph_optimizer.passes.opset_changes import CHANGES, Edit
-from onnxsmith.graph_optimizer.passes.opset_schemas import misfit, mistyped, version_of
+from onnxsmith.graph_optimizer.passes.opset_changes import CHANGES, Edit, without_attributes
+from onnxsmith.graph_optimizer.passes.opset_schemas import misfit, mistyped, needless_attributes, version_of
 from onnxsmith.model import Model
 
 _OLDEST = 7
@@ -46,7 +46,7 @@ class ConvertOpset(Pass):
         """Makes a model of the other opset; where a node cannot be moved, the notes say why."""
         if model.opset in (0, self.opset):
             return PassResult(model, 0)
-        converted = Model(model.ir.clone(), path=model.path, external_files=model.external_files)
+        converted = Model(model.ir.clone())
         editor = Editor(converted, self.name)
         edits = [(node, edit) for node in editor.nodes() if (edit := self._plan(editor, node)) is not None]
         for function in converted.ir.functions.values():
@@ -79,11 +79,15 @@ class ConvertOpset(Pass):
         if version in (None, version_of(node.op_type, self.opset)):
             return None
         change = CHANGES.get(node.op_type)
-        edit = None
+        edit: Edit | None = None
         if change is not None and change.crossed(editor.opset, self.opset):
             edit = change.plan(editor, node, self.opset)
-        elif reason := misfit(editor, node, self.opset):
-            raise Unknown(reason)
+        else:
+            needless = needless_attributes(editor, node, self.opset)
+            if reason := misfit(editor, node, self.opset, without=needless):
+                raise Unknown(reason)
+            if needless:
+                edit = without_attributes(needless)
         if self.opset < editor.opset and (reason := mistyped(editor, node, self.opset)):
             raise Unknown(reason)
         return edit

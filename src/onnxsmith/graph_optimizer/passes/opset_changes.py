@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxsmith.graph_optimizer.editor import Editor, Unknown
-from onnxsmith.graph_optimizer.passes.opset_forms import REDUCTIONS, given
+from onnxsmith.graph_optimizer.passes.opset_forms import REDUCTIONS, given, known_ints, splits_of
 
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less")
 
@@ -56,6 +56,18 @@ def _same(op_type: str, inputs: Iterable[ir.Value | None], attributes: dict[str,
     return edit
 
 
+def without_attributes(names: Iterable[str]) -> Edit:
+    """Takes attributes from a node."""
+    gone = list(names)
+
+    def edit(editor: Editor, node: ir.Node) -> None:
+        for name in gone:
+            del node.attributes[name]
+        editor.mark(node)
+
+    return edit
+
+
 def _numbers(editor: Editor, numbers: Iterable[int], hint: str) -> ir.Value:
     return editor.constant(np.array(list(numbers), np.int64), hint)
 
@@ -68,7 +80,7 @@ def _only_later(editor: Editor, node: ir.Node, opset: int) -> None:
 def _axes(editor: Editor, node: ir.Node, opset: int) -> Edit | None:
     """Squeeze, Unsqueeze, reductions: axes are an attribute, and later an input."""
     if opset < editor.opset:
-        axes = editor.ints(given(node, 1))
+        axes = known_ints(editor, given(node, 1))
         if (axes is None and given(node, 1) is not None) or editor.attribute(node, "noop_with_empty_axes", 0):
             raise Unknown("its axes are computed, and an attribute at the older opset")
         attributes = _attributes(node, "noop_with_empty_axes", axes=axes or None)
@@ -83,7 +95,8 @@ def _axes(editor: Editor, node: ir.Node, opset: int) -> Edit | None:
 
 
 def _split(editor: Editor, node: ir.Node, opset: int) -> Edit | None:
-    _only_later(editor, node, opset)
+    if opset < editor.opset:
+        return _split_of_before(editor, node, opset)
     sizes = editor.attribute(node, "split")
     if sizes is not None:
         attributes = _attributes(node, "split")
@@ -93,6 +106,23 @@ def _split(editor: Editor, node: ir.Node, opset: int) -> Edit | None:
     if opset >= 18 and given(node, 1) is None and editor.attribute(node, "num_outputs") is None:
         return lambda editor, node: editor.set_attribute(node, "num_outputs", len(node.outputs))
     return None
+
+
+def _split_of_before(editor: Editor, node: ir.Node, opset: int) -> Edit:
+    """Before opset 18 the parts are as large as one another or listed, before 13 in an attribute."""
+    sizes = splits_of(editor, node)
+    if sizes is None:
+        raise Unknown("the sizes of its parts are not known")
+    axis = editor.attribute(node, "axis", 0)
+
+    def edit(editor: Editor, node: ir.Node) -> None:
+        inputs, attributes = [node.inputs[0]], {"axis": axis}
+        if opset >= 13:
+            editor.replace_node(node, "Split", [*inputs, _numbers(editor, sizes, "split")], attributes)
+        else:
+            editor.replace_node(node, "Split", inputs, {**attributes, "split": sizes})
+
+    return edit
 
 
 def _slice(editor: Editor, node: ir.Node, opset: int) -> Edit:

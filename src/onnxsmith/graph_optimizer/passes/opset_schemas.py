@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import onnx
 import onnx_ir as ir
@@ -28,14 +28,32 @@ def version_of(op_type: str, opset: int) -> int | None:
     return None if schema is None else schema.since_version
 
 
-def misfit(editor: Editor, node: ir.Node, opset: int) -> str | None:
-    """Why a node as it is cannot go to an opset, or None."""
+def needless_attributes(editor: Editor, node: ir.Node, opset: int) -> frozenset[str]:
+    """The attributes that an opset lacks and that say here what is meant without them."""
+    old, new = schema_of(node.op_type, editor.opset), schema_of(node.op_type, opset)
+    if old is None or new is None:
+        return frozenset()
+    lacking = [attribute for name, attribute in node.attributes.items() if name not in new.attributes]
+    return frozenset(attribute.name for attribute in lacking if _says_default(attribute, old))
+
+
+def _says_default(attribute: ir.Attr, schema: _Schema) -> bool:
+    declared = schema.attributes.get(attribute.name)
+    if declared is None or attribute.is_ref() or declared.default_value.type == onnx.AttributeProto.UNDEFINED:
+        return False
+    return bool(ir.from_proto(declared.default_value).value == attribute.value)
+
+
+def misfit(editor: Editor, node: ir.Node, opset: int, *, without: Container[str]) -> str | None:
+    """Why a node cannot go to an opset when some attributes are taken from it, or None."""
     old, new = schema_of(node.op_type, editor.opset), schema_of(node.op_type, opset)
     assert old is not None
     if new is None or new.deprecated:
         return f"opset {opset} has no {node.op_type}"
     for name, attribute in node.attributes.items():
         there = new.attributes.get(name)
+        if name in without:
+            continue
         if there is None or there.type.name != attribute.type.name:  # type: ignore[attr-defined]  # onnx's stub lacks it
             return f"{node.op_type} at opset {opset} has no such attribute '{name}'"
     for name, declared in old.attributes.items():
