@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from onnxsmith.config import OptimizationConfig
 from onnxsmith.errors import PassError
@@ -61,20 +61,25 @@ def _stages(*, recognition: Mapping[str, str] | None = None) -> tuple[Stage, ...
     """The usual stages.
 
     Args:
-        recognition: Options for the passes that recognise operators.
+        recognition: Options for those passes that recognise operators and have them.
     """
     return (
         Stage((make_pass("inline-functions"),)),
         Stage(tuple(map(make_pass, _ALGEBRA)), repeat=True),
         Stage(
             (
-                *(make_pass(name, recognition) for name in RECOGNITION),
+                *(_recognizer(name, recognition or {}) for name in RECOGNITION),
                 *map(make_pass, WEIGHTS),
                 *map(make_pass, _CLEANING),
             ),
             repeat=True,
         ),
     )
+
+
+def _recognizer(name: str, options: Mapping[str, str]) -> Pass:
+    known = {field.name for field in fields(load_pass(name))}
+    return make_pass(name, {key: value for key, value in options.items() if key in known})
 
 
 def _exact() -> tuple[Stage, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import fields
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -121,7 +122,7 @@ def make_pass(name: str, options: Mapping[str, Any] | None = None) -> Pass:
         PassError: There is no such pass, no such option, or its value does not fit.
     """
     kind = load_pass(name)
-    known = kind.__dataclass_fields__
+    known = [field.name for field in fields(kind)]
     for key in options or {}:
         if key not in known:
             takes = f"It takes: {', '.join(known)}." if known else "It takes no options."
