@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+import onnx
+
 from onnxsmith.extras import require
 from onnxsmith.graph_optimizer.adapters.outside import OutsidePass
 
@@ -41,6 +43,7 @@ def simplify(
 ) -> None:
     """Runs it, in the child."""
     onnxsim = require("onnxsim", purpose="for the pass onnxsim")
+    _declare_output_shapes(source)
     onnxsim.simplify(
         str(source),
         perform_optimization=perform_optimization,
@@ -49,3 +52,18 @@ def simplify(
         mutable_initializer=keep_overridable,
         output_path=str(target),
     )
+
+
+def _declare_output_shapes(source: Path) -> None:
+    """Writes down the shapes of outputs that have none: it refuses a model without them."""
+    message = onnx.load(source, load_external_data=False)
+    if all(_has_shape(output.type) for output in message.graph.output):
+        return
+    inferred = onnx.shape_inference.infer_shapes(message, data_prop=True)
+    for output, known in zip(message.graph.output, inferred.graph.output, strict=True):
+        output.CopyFrom(known)
+    source.write_bytes(message.SerializeToString())
+
+
+def _has_shape(proto: onnx.TypeProto) -> bool:
+    return not proto.HasField("tensor_type") or proto.tensor_type.HasField("shape")

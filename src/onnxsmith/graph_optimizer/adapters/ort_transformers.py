@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from onnxsmith.graph_optimizer.adapters.outside import OutsidePass, write
+from onnxsmith.graph_optimizer.adapters.outside import OutsidePass
 
 ModelType = Literal[
     "bart", "bert", "bert_keras", "bert_tf", "clip", "conformer", "gpt2", "gpt2_tf", "gpt_neox", "mmdit", "phi",
@@ -41,5 +41,5 @@ def optimize(source: Path, target: Path, *, model_type: ModelType, num_heads: in
 
     # Level 0: ONNX Runtime's levels are another pass.
     optimized = optimize_model(str(source), model_type, num_heads, hidden_size, opt_level=0)
-    optimized.topological_sort()
-    write(optimized.model, target)
+    external = source.with_name(f"{source.name}.data").exists()
+    optimized.save_model_to_file(str(target), use_external_data_format=external)

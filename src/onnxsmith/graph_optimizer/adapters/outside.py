@@ -79,7 +79,8 @@ class OutsidePass(Pass, ABC):
         try:
             check_native(result, limits)
         except InvalidModelError as error:
-            raise PassFault(error.message) from error
+            reason = error.message.removeprefix(f"{result.name}: ").removeprefix("not a valid model: ")
+            raise PassFault(f"what it wrote is invalid: {reason}") from error
         changes = Changes(model.ir, result.ir)
         if not changes.count:
             return PassResult(model, 0)
@@ -100,6 +101,9 @@ class OutsidePass(Pass, ABC):
                 )
             except MissingExtraError as error:
                 raise MissingExtraError(str(error).replace("\n", " ")) from error
+            except RuntimeFailure as error:
+                error.message = error.message.replace(str(source), "the model")
+                raise
             before, after = _size(source.parent), _size(folder.path)
         if not target.is_file():
             raise PassFault("it wrote no model")
