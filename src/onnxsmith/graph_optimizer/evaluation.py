@@ -32,24 +32,8 @@ _FAILURES = (NotHere, ArithmeticError, AttributeError, LookupError, NotImplement
 _MOST_CHILDREN = 8
 """How often a child is started to find the nodes that fail."""
 
-_TEXT_OPERATORS = frozenset(
-    [
-        "Concat",
-        "Expand",
-        "Flatten",
-        "Identity",
-        "Reshape",
-        "Shape",
-        "Size",
-        "Slice",
-        "Split",
-        "Squeeze",
-        "Tile",
-        "Transpose",
-        "Unsqueeze",
-        "Where",
-    ]
-)
+_TEXT_OPERATORS = frozenset(("Concat", "Expand", "Flatten", "Identity", "Reshape", "Shape", "Size", "Slice", "Split"))
+_TEXT_OPERATORS |= {"Squeeze", "Tile", "Transpose", "Unsqueeze", "Where"}
 """What is done to texts here. ONNX Runtime's Gather loses some of them, so that one is left to it."""
 
 _IR_VERSION = 8

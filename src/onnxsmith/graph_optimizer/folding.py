@@ -409,8 +409,7 @@ class _Planner:
                 and not value.is_graph_output()
                 and all(use.node in self._folded for use in value.uses())
             ):
-                tensor = self._tensor(value)
-                removed += 0 if tensor is None else tensor_bytes(tensor)
+                removed += self._bytes(value) or 0 if self._tensor(value) is not None else 0
         return added, removed
 
     def _kept(self, nodes: Iterable[ir.Node]) -> dict[ir.Value, None]:
