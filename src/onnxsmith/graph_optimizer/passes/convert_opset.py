@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnxsmith.graph_optimizer.editor import Editor, Unknown
 from onnxsmith.graph_optimizer.passes.base import Pass, PassResult
 from onnxsmith.graph_optimizer.passes.opset_changes import CHANGES, Edit, without_attributes
-from onnxsmith.graph_optimizer.passes.opset_schemas import misfit, mistyped, needless_attributes, version_of
+from onnxsmith.graph_optimizer.passes.opset_schemas import misfit, mistyped, needless_attributes, schema_of, version_of
 from onnxsmith.model import Model
 
 _OLDEST = 7
@@ -78,6 +78,8 @@ class ConvertOpset(Pass):
         version = version_of(node.op_type, editor.opset)
         if version in (None, version_of(node.op_type, self.opset)):
             return None
+        if schema_of(node.op_type, self.opset) is None:
+            raise Unknown(f"opset {self.opset} has no {node.op_type}")
         change = CHANGES.get(node.op_type)
         edit: Edit | None = None
         if change is not None and change.crossed(editor.opset, self.opset):

@@ -31,8 +31,8 @@ def version_of(op_type: str, opset: int) -> int | None:
 def needless_attributes(editor: Editor, node: ir.Node, opset: int) -> frozenset[str]:
     """The attributes that an opset lacks and that say here what is meant without them."""
     old, new = schema_of(node.op_type, editor.opset), schema_of(node.op_type, opset)
-    if old is None or new is None:
-        return frozenset()
+    assert old is not None
+    assert new is not None
     lacking = [attribute for name, attribute in node.attributes.items() if name not in new.attributes]
     return frozenset(attribute.name for attribute in lacking if _says_default(attribute, old))
 
@@ -48,7 +48,8 @@ def misfit(editor: Editor, node: ir.Node, opset: int, *, without: Container[str]
     """Why a node cannot go to an opset when some attributes are taken from it, or None."""
     old, new = schema_of(node.op_type, editor.opset), schema_of(node.op_type, opset)
     assert old is not None
-    if new is None or new.deprecated:
+    assert new is not None
+    if new.deprecated:
         return f"opset {opset} has no {node.op_type}"
     for name, attribute in node.attributes.items():
         there = new.attributes.get(name)
