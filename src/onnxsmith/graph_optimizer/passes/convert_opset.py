@@ -29,6 +29,7 @@ class ConvertOpset(Pass):
 
     name: ClassVar[str] = "convert-opset"
     in_place: ClassVar[bool] = False
+    exact: ClassVar[bool] = False  # runtimes have other code for other versions of an operator
 
     opset: int
 
