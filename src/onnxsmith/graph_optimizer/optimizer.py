@@ -141,7 +141,7 @@ class _Run:
             skip |= {blamed.name}
 
     def _save(self, result: PipelineResult) -> tuple[Model, str | None]:
-        """Saves the result; where the file is over its limit, without the notes on nodes, and then as it was."""
+        """Saves the result; where the file is over its limit, without notes and shapes, and then as it was."""
         limit = int(self.model.size_bytes * self.options.max_size_ratio)
         model = result.model
         with staged_folder(self.path.absolute().parent) as staging:
@@ -150,6 +150,7 @@ class _Run:
                 _strip(model)
             if _size_of(model.save(staged)) > limit:
                 _strip(model)
+                _forget_shapes(model)
                 if (size := _size_of(model.save(staged))) > limit:
                     model = self.examiner.fresh()
                     model.save(staged)
@@ -160,6 +161,14 @@ class _Run:
 def _strip(model: Model) -> None:
     for node in model.nodes():
         node.metadata_props.pop(PROVENANCE, None)
+
+
+def _forget_shapes(model: Model) -> None:
+    for _, graph in model.graphs():
+        for node in graph:
+            for value in node.outputs:
+                if not value.is_graph_output() and value.shape is not None:
+                    value.shape = None
 
 
 def _op_counts(model: Model) -> dict[str, int]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from onnxsmith.config import OptimizationConfig
 from onnxsmith.errors import PassError
@@ -18,6 +20,7 @@ _ALGEBRA = (
     "fold-constants",
     "evaluate-shapes",
     "fold-control-flow",
+    "decide-branches",
     "eliminate-noops",
     "simplify-casts",
     "simplify-reshapes",
@@ -38,7 +41,7 @@ RECOGNITION = (
     "recognize-rotary",
     "recognize-attention",
 )
-_ORT = {"domain": "onnxruntime"}
+Options = Mapping[str, Mapping[str, Any]]
 _CLEANING = ("fold-constants", "eliminate-noops", "simplify-reshapes", "eliminate-duplicates", "eliminate-dead-code")
 
 
@@ -57,40 +60,39 @@ class NamedPipeline:
     make: Callable[[], tuple[Stage, ...]]
 
 
-def _stages(*, recognition: Mapping[str, str] | None = None) -> tuple[Stage, ...]:
+def _stages(options: Options = MappingProxyType({})) -> tuple[Stage, ...]:
     """The usual stages.
 
     Args:
-        recognition: Options for those passes that recognise operators and have them.
+        options: Options by the pass's name.
     """
+
+    def made(*names: str) -> tuple[Pass, ...]:
+        return tuple(make_pass(name, options.get(name)) for name in names)
+
     return (
-        Stage((make_pass("inline-functions"),)),
-        Stage(tuple(map(make_pass, _ALGEBRA)), repeat=True),
-        Stage(
-            (
-                *(_recognizer(name, recognition or {}) for name in RECOGNITION),
-                *map(make_pass, WEIGHTS),
-                *map(make_pass, _CLEANING),
-            ),
-            repeat=True,
-        ),
+        Stage(made("inline-functions")),
+        Stage(made(*_ALGEBRA), repeat=True),
+        Stage(made(*RECOGNITION, *WEIGHTS, *_CLEANING), repeat=True),
+        Stage(made("annotate-shapes")),
     )
 
 
-def _recognizer(name: str, options: Mapping[str, str]) -> Pass:
-    known = {field.name for field in fields(load_pass(name))}
-    return make_pass(name, {key: value for key, value in options.items() if key in known})
-
-
 def _exact() -> tuple[Stage, ...]:
-    stages = (Stage(tuple(step for step in stage.passes if step.exact), stage.repeat) for stage in _stages())
-    return tuple(stage for stage in stages if stage.passes)
+    stages = _stages({"eliminate-noops": {"zero_signs": True}})
+    kept = (Stage(tuple(step for step in stage.passes if step.exact), stage.repeat) for stage in stages)
+    return tuple(stage for stage in kept if stage.passes)
 
 
 def _upgraded(opset: int) -> tuple[Stage, ...]:
     """The usual stages on a newer opset, which has more operators to recognise."""
-    inline, algebra, *rest = _stages()
+    inline, algebra, *rest = _stages({"recognize-attention": {"assume_ordinary": True}})
     return (inline, algebra, Stage((make_pass("convert-opset", {"opset": opset}),)), algebra, *rest)
+
+
+def _for_onnxruntime() -> tuple[Stage, ...]:
+    own = [name for name in RECOGNITION if "domain" in load_pass(name).__dataclass_fields__]
+    return _stages({name: {"domain": "onnxruntime"} for name in own})
 
 
 PIPELINES: dict[str, NamedPipeline] = {
@@ -103,7 +105,7 @@ PIPELINES: dict[str, NamedPipeline] = {
             lambda: _upgraded(23),
         ),
         NamedPipeline("exact", "only passes that keep every bit of every output", _exact),
-        NamedPipeline("ort-cpu", "for ONNX Runtime on a CPU: its own operators too", lambda: _stages(recognition=_ORT)),
+        NamedPipeline("ort-cpu", "for ONNX Runtime on a CPU: its own operators too", _for_onnxruntime),
         NamedPipeline("openvino-cpu", "for OpenVINO, which recognises most patterns itself", _stages),
         NamedPipeline("tensorrt", "for TensorRT, which fuses by itself: as for any runtime", _stages),
         NamedPipeline("tensorrt-rtx", "for TensorRT-RTX: as for TensorRT", _stages),

@@ -28,6 +28,7 @@ BUILT_IN: dict[str, str] = {
     "convert-opset": f"{_HERE}.convert_opset:ConvertOpset",
     # Structure
     "inline-functions": f"{_HERE}.inline_functions:InlineFunctions",
+    "decide-branches": f"{_HERE}.branches:DecideBranches",
     "fold-control-flow": f"{_HERE}.control_flow:FoldControlFlow",
     "eliminate-dead-code": f"{_HERE}.dead_code:EliminateDeadCode",
     "eliminate-duplicates": f"{_HERE}.duplicates:EliminateDuplicates",
@@ -55,6 +56,8 @@ BUILT_IN: dict[str, str] = {
     "recognize-rms-norm": f"{_HERE}.rms_norm:RecognizeRmsNorm",
     "recognize-rotary": f"{_HERE}.rotary:RecognizeRotary",
     "recognize-attention": f"{_HERE}.attention:RecognizeAttention",
+    # For the runtime
+    "annotate-shapes": f"{_HERE}.annotate_shapes:AnnotateShapes",
     # Outside optimisers
     "onnxsim": f"{_ADAPTERS}.onnxsim:Onnxsim",
     "onnxslim": f"{_ADAPTERS}.onnxslim:Onnxslim",
