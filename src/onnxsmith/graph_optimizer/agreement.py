@@ -14,6 +14,9 @@ _TOLERANCES = {"float16": 1e-2, "bfloat16": 5e-2, "float64": 1e-6}
 _TOLERANCE = 1e-3
 """For float32, and for what stands beside it; each is relative to the largest magnitude in the output."""
 
+_NOISE = 4.0
+"""How many times the distance that rounding moves an output by is no disagreement."""
+
 
 class Agreement(Record):
     """Two runs on the same inputs, held against each other.
@@ -58,7 +61,13 @@ class Verification(Record):
     reason: str | None = None
 
 
-def compare_outputs(expected: Mapping[str, Any], got: Mapping[str, Any], *, strictness: float = 1.0) -> Agreement:
+def compare_outputs(
+    expected: Mapping[str, Any],
+    got: Mapping[str, Any],
+    *,
+    strictness: float = 1.0,
+    noise: Mapping[str, float] | None = None,
+) -> Agreement:
     """Compares the outputs of two runs.
 
     A floating-point output agrees where its largest difference is within a tolerance times the largest finite magnitude
@@ -69,6 +78,7 @@ def compare_outputs(expected: Mapping[str, Any], got: Mapping[str, Any], *, stri
         expected: The outputs of the reference by name: arrays, lists of them, dicts of them.
         got: The outputs of the other run.
         strictness: What the tolerances are multiplied by.
+        noise: By output, how far rounding alone moves its numbers: four times that is tolerated too.
     """
     if list(expected) != list(got):
         return Agreement(agree=False, reason=f"the outputs are {', '.join(got)} and not {', '.join(expected)}")
@@ -78,6 +88,8 @@ def compare_outputs(expected: Mapping[str, Any], got: Mapping[str, Any], *, stri
         if error is not None:
             largest = max(error, largest or 0.0)
         ratio /= strictness
+        if error is not None and ratio < math.inf and error <= _NOISE * (noise or {}).get(name, 0.0):
+            ratio = min(ratio, 1.0)
         if ratio > worst_ratio:
             worst_ratio, worst = ratio, name
             reason = f"output '{name}': {why}" if why is not None else None

@@ -138,12 +138,19 @@ def _as_split(node: ir.Node, editor: Editor) -> bool:
     if shape is None or len(ranges) < 2 or [start for start, _ in ranges] != ends[:-1] or ends[-1] != shape[mine.axis]:
         return False
     nodes = [shared[each] for each in ranges]
+    if any(_only_sliced(each.outputs[0], editor) for each in nodes):
+        return False  # its slices are merged with theirs
     root, editor.root = editor.root, _first(nodes)
     made = emit_split(editor, mine.data, mine.axis, [end - start for start, end in ranges])
     for each, value in zip(nodes, made, strict=True):
         editor.replace(each.outputs[0], value)
     editor.root = root
     return True
+
+
+def _only_sliced(value: ir.Value, editor: Editor) -> bool:
+    uses = value.uses()
+    return bool(uses) and all(use.idx == 0 and editor.is_standard(use.node, "Slice") for use in uses)
 
 
 def _first(nodes: list[ir.Node]) -> ir.Node:
