@@ -10,13 +10,13 @@ TORCH := torch==2.13.0
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
 EXTRAS := report,images,torch,sklearn
 
-.PHONY: run test lint install install-dev test-zoo test-large clean
+.PHONY: run test lint install install-dev test-zoo test-peers test-large clean
 
 run: install
 	$(BIN)/onnxsmith run
 
 test: install-dev
-	$(BIN)/python -m pytest -m "not zoo and not large"
+	$(BIN)/python -m pytest -m "not zoo and not peers and not large"
 
 lint: install-dev
 	$(BIN)/ruff check
@@ -28,6 +28,10 @@ test-zoo: install-dev
 	$(PIP) install --quiet -r tests/zoo/requirements.txt
 	$(PIP) install --quiet --no-deps --ignore-requires-python -r tests/zoo/packages.txt
 	$(BIN)/python -m pytest -m zoo
+
+test-peers: install-dev
+	$(PIP) install --quiet -e '.[peers]'
+	$(BIN)/python -m pytest -m peers
 
 test-large: install-dev
 	$(BIN)/python -m pytest -m large

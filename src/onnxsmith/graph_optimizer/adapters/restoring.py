@@ -43,6 +43,7 @@ def put_back(model: Model, result: Model) -> None:
         for value in new:
             if value.name in known:
                 value.doc_string = known[value.name].doc_string
+                value.metadata_props.clear()
                 value.metadata_props.update(known[value.name].metadata_props)
 
 
