@@ -136,9 +136,7 @@ def test_a_package_that_is_missing_is_named(build_model, monkeypatch):
     monkeypatch.setattr(adapter, "require", extras.require)
     monkeypatch.setattr(extras.importlib, "import_module", _nothing_found)
     with pytest.raises(MissingExtraError, match="onnxsim is needed for the pass onnxsim, and it is not installed"):
-        adapter.simplify(
-            "in", "out", perform_optimization=True, skip_fuse_bn=False, include_subgraph=False, keep_overridable=True
-        )
+        adapter.simplify("in", "out", perform_optimization=True, skip_fuse_bn=False, include_subgraph=False)
 
 
 def _nothing_found(name):

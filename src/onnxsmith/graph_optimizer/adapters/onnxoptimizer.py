@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -32,4 +33,11 @@ def optimize(source: Path, target: Path, *, passes: str, fixed_point: bool) -> N
     """Runs it, in the child."""
     onnxoptimizer = require("onnxoptimizer", purpose="for the pass onnxoptimizer")
     names = [name.strip() for name in passes.split("+") if name.strip()] or None
-    write(onnxoptimizer.optimize(onnx.load(source), names, fixed_point=fixed_point), target)
+    if not source.with_name(f"{source.name}.data").exists():
+        write(onnxoptimizer.optimize(onnx.load(source), names, fixed_point=fixed_point), target)
+        return
+    # Its Python side cannot take a model that does not fit in one message; what is below that can.
+    native = importlib.import_module("onnxoptimizer.onnx_opt_cpp2py_export")
+    run = native.optimize_fixedpoint_from_path if fixed_point else native.optimize_from_path
+    names = names or onnxoptimizer.get_fuse_and_elimination_passes()
+    run(str(source), str(target), names, f"{target.name}.data")

@@ -16,11 +16,12 @@ from onnxsmith.graph_optimizer.adapters.outside import OutsidePass
 class Onnxsim(OutsidePass):
     """onnxsim: constant folding by ONNX Runtime, and onnxoptimizer's passes.
 
+    It folds initializers that a caller can override, and a model that has any comes back as it was.
+
     Attributes:
         perform_optimization: Whether it runs onnxoptimizer's passes, as against folding constants only.
         skip_fuse_bn: Leave BatchNormalization out of Conv.
         include_subgraph: Go into subgraphs.
-        keep_overridable: Leave initializers that are inputs as they are; without it, it folds them.
     """
 
     name: ClassVar[str] = "onnxsim"
@@ -29,7 +30,6 @@ class Onnxsim(OutsidePass):
     perform_optimization: bool = True
     skip_fuse_bn: bool = False
     include_subgraph: bool = False
-    keep_overridable: bool = True
 
 
 def simplify(
@@ -39,7 +39,6 @@ def simplify(
     perform_optimization: bool,
     skip_fuse_bn: bool,
     include_subgraph: bool,
-    keep_overridable: bool,
 ) -> None:
     """Runs it, in the child."""
     onnxsim = require("onnxsim", purpose="for the pass onnxsim")
@@ -49,7 +48,6 @@ def simplify(
         perform_optimization=perform_optimization,
         skip_fuse_bn=skip_fuse_bn,
         include_subgraph=include_subgraph,
-        mutable_initializer=keep_overridable,
         output_path=str(target),
     )
 
