@@ -78,11 +78,12 @@ def bisect(
         model.forbid_overwrite(output)
     check_native(model, config.limits)
     examiner = Examiner(config, model, feeds or {}, progress=progress)
-    candidate = examiner.examine(examiner.run(frozenset(config.optimization.skip)))
-    blamed = _blamed(examiner, candidate)
+    skip = frozenset(config.optimization.skip)
+    candidate = examiner.examine(examiner.run(skip))
+    blamed = _blamed(examiner, candidate, skip)
     if blamed is None:
         return BisectReport(model=model.name, pipeline=examiner.name, culprit=None)
-    before = examiner.run(limit=blamed.number).model
+    before = examiner.run(skip, blamed.number).model
     step = next(step for step in passes_of(examiner.stages) if step.name == blamed.name)
     wrong = next((check.kind for check in candidate.verification.checks if not check.agreement.agree), None)
     search = _Search(before, step, examiner.numbers, examiner.numbers.feeds_of(wrong), progress)
@@ -104,10 +105,10 @@ def bisect(
     )
 
 
-def _blamed(examiner: Examiner, candidate: Candidate) -> Rollback | None:
+def _blamed(examiner: Examiner, candidate: Candidate, skip: frozenset[str]) -> Rollback | None:
     if candidate.result.rolled_back:
         return candidate.result.rolled_back[0]
-    return examiner.blame(candidate.result) if candidate.fault is not None and candidate.result.steps else None
+    return examiner.blame(candidate.result, skip) if candidate.fault is not None and candidate.result.steps else None
 
 
 class _Search:
@@ -155,8 +156,8 @@ class _Search:
 
     def part(self, places: list[int]) -> Model:
         """The nodes at some places as a model."""
-        incoming, _ = boundary(self.model, set(places))
-        return extract(self.model, set(places), self._contents(incoming))
+        incoming, outgoing = boundary(self.model, set(places))
+        return extract(self.model, set(places), self._contents([*incoming, *outgoing]))
 
     def _shows(self, places: list[int] | range) -> bool:
         """Whether the pass goes wrong on some nodes alone."""

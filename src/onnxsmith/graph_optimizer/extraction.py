@@ -47,7 +47,8 @@ def extract(model: Model, places: Collection[int], contents: Mapping[str, Any]) 
     Args:
         model: The model; it stays as it is.
         places: The places of the nodes.
-        contents: Arrays for the values that go in, whose dtypes and shapes the inputs get.
+        contents: Arrays for the values that go in, whose dtypes and shapes the inputs get, and for those that come out:
+            one whose type nobody declared gets the array's.
     """
     incoming, outgoing = boundary(model, places)
     copy = Model(model.ir.clone())
@@ -66,6 +67,10 @@ def extract(model: Model, places: Collection[int], contents: Mapping[str, Any]) 
         old.replace_all_uses_with(new, replace_graph_outputs=True)
         inputs.append(new)
     graph.outputs[:] = [values[name] for name in outgoing]
+    for value in graph.outputs:
+        content = contents.get(value.name or "")
+        if value.type is None and isinstance(content, np.ndarray):
+            value.type, value.shape = ir.TensorType(ir.DataType.from_numpy(content.dtype)), ir.Shape(content.shape)
     for name in incoming:
         values[name].name = f"{name}_outside"
         graph.initializers.pop(name, None)

@@ -14,7 +14,7 @@ from onnxsmith.errors import RuntimeFailure, TensorError
 from onnxsmith.graph_optimizer.agreement import Agreement, InputCheck, Verification, compare_outputs
 from onnxsmith.graph_optimizer.operators import random_operators
 from onnxsmith.inference_engine.execution_providers import ExecutionProviderSelector
-from onnxsmith.inference_engine.ort_inference import run_in_child, session_settings
+from onnxsmith.inference_engine.ort_inference import OrtInference, run_in_child, session_settings
 from onnxsmith.model import Model, check_feeds, resolve_dims, sample_inputs
 
 logger = logging.getLogger(__name__)
@@ -154,11 +154,11 @@ class NumericCheck:
 
     def _kinds(self) -> dict[str, Mapping[str, Any]]:
         specs = self.model.inputs
-        resolved = resolve_dims(specs, self._sizes, self.config.dims)
         seed = self.config.seed
 
         def sample(number: int) -> dict[str, Any]:
-            return {**sample_inputs(self.model, resolved, seed + number), **self._given}
+            config = self.config.model_copy(update={"seed": seed + number})
+            return OrtInference(self.model, config).complete_feeds(self._given, self._sizes)[0]
 
         kinds: dict[str, dict[str, Any]] = {"given" if self._given else "normal": sample(0)}
         free = [spec.name for spec in specs if spec.name not in self._given]

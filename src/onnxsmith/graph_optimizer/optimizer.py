@@ -148,13 +148,15 @@ class _Run:
             staged = staging / self.path.name
             if not self.options.provenance:
                 _strip(model)
-            if _size_of(model.save(staged)) > limit:
+            size = _size_of(model.save(staged))
+            if size > limit and result.steps:
                 _strip(model)
                 _forget_shapes(model)
                 if (size := _size_of(model.save(staged))) > limit:
-                    model = self.examiner.fresh()
+                    original = self.examiner.fresh()
+                    if size > _size_of(original.save(staged)):  # which may itself be over the limit by a few bytes
+                        return original, f"the optimised file has {size:,} bytes, and {limit:,} are allowed"
                     model.save(staged)
-                    return model, f"the optimised file has {size:,} bytes, and {limit:,} are allowed"
         return model, None
 
 
