@@ -73,12 +73,9 @@ class SwapSub(RulePass):
     operators: ClassVar[frozenset[str]] = frozenset({"Sub"})
 
     def rewrite(self, node: ir.Node, editor: Editor) -> bool:
-        if node.metadata_props.get("swapped"):
-            return False
         left, right = node.inputs
         node.replace_input_with(0, right)
         node.replace_input_with(1, left)
-        node.metadata_props["swapped"] = "yes"
         return True
 
 
@@ -88,9 +85,11 @@ class DoubleIdentity(GraphPass):
 
     name: ClassVar[str] = "double-identity"
 
+    most: int = 1000
+
     def edit(self, editor: Editor) -> None:
         for node in editor.nodes():
-            if node.op_type == "Identity":
+            if node.op_type == "Identity" and editor.changes < self.most:
                 editor.root = node
                 editor.set_input(node, 0, editor.emit("Identity", [node.inputs[0]]))
                 editor.count()
