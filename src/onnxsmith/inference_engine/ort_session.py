@@ -17,8 +17,8 @@ import ml_dtypes
 import numpy as np
 import onnxruntime as ort
 
+from onnxsmith.child import OUT_OF_MEMORY_SIGNS
 from onnxsmith.errors import OutputError, RuntimeFailure
-from onnxsmith.process import OUT_OF_MEMORY_SIGNS
 from onnxsmith.records import Progress, no_progress
 
 _ELEMENT_TYPES = {"bfloat16": 16, "float8_e4m3fn": 17, "float8_e4m3fnuz": 18, "float8_e5m2": 19, "float8_e5m2fnuz": 20}

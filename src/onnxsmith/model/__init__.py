@@ -1,12 +1,36 @@
-"""The ONNX model as everything here sees it: load, save, external data, digest, dimensions, sample inputs."""
+"""The ONNX model as everything here sees it: load, save, external data, digest, dimensions, sample inputs.
 
-from onnxsmith.model.dims import ResolvedDims, resolve_dims
-from onnxsmith.model.feeds import check_feeds
-from onnxsmith.model.model import Model
-from onnxsmith.model.native import NativeAnalysis, analyse_native, check_native
-from onnxsmith.model.sample_inputs import sample_inputs
-from onnxsmith.model.saving import staged_folder
-from onnxsmith.model.specs import Dim, TensorSpec
+Names are resolved when they are first used: the child processes that start from here stay light.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onnxsmith.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from onnxsmith.model.dims import ResolvedDims, resolve_dims
+    from onnxsmith.model.feeds import check_feeds
+    from onnxsmith.model.model import Model
+    from onnxsmith.model.native import NativeAnalysis, analyse_native, check_native
+    from onnxsmith.model.sampling import sample_inputs
+    from onnxsmith.model.saving import staged_folder
+    from onnxsmith.model.specs import Dim, TensorSpec
+
+_HOMES = {
+    "Dim": "specs",
+    "Model": "model",
+    "NativeAnalysis": "native",
+    "ResolvedDims": "dims",
+    "TensorSpec": "specs",
+    "analyse_native": "native",
+    "check_feeds": "feeds",
+    "check_native": "native",
+    "resolve_dims": "dims",
+    "sample_inputs": "sampling",
+    "staged_folder": "saving",
+}
 
 __all__ = [
     "Dim",
@@ -21,3 +45,5 @@ __all__ = [
     "sample_inputs",
     "staged_folder",
 ]
+
+__getattr__ = lazy_names(__name__, _HOMES)

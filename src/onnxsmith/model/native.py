@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import math
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,19 +11,14 @@ import onnx_ir as ir
 
 from onnxsmith.config import LimitsConfig
 from onnxsmith.errors import ChildCrashError, InvalidModelError
-from onnxsmith.model.external_data import embed
-from onnxsmith.model.messages import all_graphs, dense_tensors, sparse_parts
+from onnxsmith.model.messages import all_graphs
 from onnxsmith.model.model import Model
-from onnxsmith.model.model_file import parse
+from onnxsmith.model.native_check import TENSOR_TYPES, complaint, first_lines, read
 from onnxsmith.model.specs import Dim, clean_dim, dtype_name, format_shape, shape_dims
 from onnxsmith.process import run_supervised
 from onnxsmith.records import Progress, no_progress
 
-_SMALL_TENSOR_ELEMENTS = 1024
-_LARGEST_ELEMENT = 16
-_WEIGHTS = "weights"
-_TENSOR_TYPES = ("tensor_type", "sparse_tensor_type")
-_ORT_DOMAIN = "com.microsoft"
+_CHECK = "onnxsmith.model.native_check:check"
 
 RawDims = tuple[Dim, ...]
 RawTypes = dict[str, tuple[int, RawDims | None]]
@@ -68,8 +60,8 @@ def analyse_native(model: Model, limits: LimitsConfig | None = None) -> NativeAn
         answer = run_supervised(f"{__name__}:_check_and_infer", source, limits=limits, what=what).value
     except ChildCrashError as error:
         # Shape inference dies of some valid models; the checker says whether this is one.
-        answer = run_supervised(f"{__name__}:_check_and_infer", source, infer=False, limits=limits, what=what).value
-        answer = (answer[0], error.message, [])
+        check_native(model, limits)
+        answer = None, error.message, []
     problem, inference_error, inferred = answer
     if problem is not None:
         raise InvalidModelError(f"{model.name}: not a valid model: {problem}")
@@ -87,8 +79,7 @@ def check_native(model: Model, limits: LimitsConfig | None = None) -> None:
     """
     source = model.path if model.path is not None else model.frame().SerializeToString()
     what = f"checking {model.name}"
-    function = f"{__name__}:_check_and_infer"
-    problem = run_supervised(function, source, infer=False, limits=limits or LimitsConfig(), what=what).value[0]
+    problem = run_supervised(_CHECK, source, limits=limits or LimitsConfig(), what=what).value
     if problem is not None:
         raise InvalidModelError(f"{model.name}: not a valid model: {problem}")
 
@@ -141,63 +132,20 @@ def _combine(declared: RawDims | None, inferred: RawDims) -> RawDims:
 
 
 def _check_and_infer(
-    source: Path | bytes, *, infer: bool = True, progress: Progress = no_progress
+    source: Path | bytes, *, progress: Progress = no_progress
 ) -> tuple[str | None, str | None, list[RawTypes]]:
     """Runs in the child. Returns the checker's complaint, inference's complaint, and the types of each graph."""
-    if isinstance(source, bytes):
-        proto = onnx.ModelProto.FromString(source)
-    else:
-        proto, _ = parse(source, _SMALL_TENSOR_ELEMENTS * _LARGEST_ELEMENT)
-    _leave_weights_out(proto, source.absolute().parent if isinstance(source, Path) else None)
-    _hide_ort_operators(proto)
-    try:
-        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-            # The checker wants to see a file behind each reference, and looks for it here.
-            Path(_WEIGHTS).touch()
-            onnx.checker.check_model(_with_every_shape(proto))
-    except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
-        return _first_lines(str(error)), None, []
-    if not infer:
-        return None, None, []
+    proto = read(source)
+    problem = complaint(proto)
+    if problem is not None:
+        return problem, None, []
     try:
         inferred = _infer(proto)
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
-        return None, _first_lines(str(error)), []
+        return None, first_lines(str(error)), []
     tables: list[RawTypes] = []
     _collect(inferred.graph, tables)
     return None, None, tables
-
-
-def _with_every_shape(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy in which no input or output lacks a shape, which runtimes do not ask for and the checker does."""
-    checked = onnx.ModelProto()
-    checked.CopyFrom(proto)
-    for graph in all_graphs(checked):
-        for info in (*graph.input, *graph.output):
-            kind = info.type.WhichOneof("value")
-            if kind in _TENSOR_TYPES:
-                getattr(info.type, kind).shape.SetInParent()
-    return checked
-
-
-def _leave_weights_out(proto: onnx.ModelProto, folder: Path | None) -> None:
-    """Makes large tensors references to nothing, and takes in small ones, which shape inference may need.
-
-    Neither the checker nor shape inference looks into weights, whose sizes have been checked, and both copy the model.
-    """
-    for tensor in sparse_parts(proto):
-        if folder is not None and tensor.data_location == onnx.TensorProto.EXTERNAL:
-            embed(tensor, folder)
-    for tensor in dense_tensors(proto):
-        external = tensor.data_location == onnx.TensorProto.EXTERNAL
-        small = math.prod(tensor.dims) <= _SMALL_TENSOR_ELEMENTS
-        if external and small and folder is not None:
-            embed(tensor, folder)
-        elif external or (not small and tensor.HasField("raw_data")):
-            tensor.ClearField("raw_data")
-            tensor.ClearField("external_data")
-            tensor.data_location = onnx.TensorProto.EXTERNAL
-            tensor.external_data.add(key="location", value=_WEIGHTS)
 
 
 def _infer(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -232,48 +180,7 @@ def _forget_shapes(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
 
 def _has_shape(proto: onnx.TypeProto) -> bool:
     kind = proto.WhichOneof("value")
-    return kind in _TENSOR_TYPES and bool(getattr(proto, kind).HasField("shape"))
-
-
-def _hide_ort_operators(proto: onnx.ModelProto) -> None:
-    """Moves operators that ONNX Runtime alone defines in the default domain to its own, where the checker lets them be.
-
-    Its optimiser writes such nodes (LayerNormalization below opset 17, SimplifiedLayerNormalization).
-    """
-    version = next((entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx")), 1)
-    if proto.functions or not _hide_in(proto.graph, version):
-        return
-    if all(entry.domain != _ORT_DOMAIN for entry in proto.opset_import):
-        proto.opset_import.add(domain=_ORT_DOMAIN, version=1)
-
-
-_ORT_DEFAULT_DOMAIN_OPERATORS = frozenset(
-    {"LayerNormalization", "SimplifiedLayerNormalization", "Gelu", "RMSNormalization", "MemcpyFromHost", "MemcpyToHost"}
-)
-
-
-def _hide_in(graph: onnx.GraphProto, version: int) -> bool:
-    found = False
-    for node in graph.node:
-        if (
-            node.domain in ("", "ai.onnx")
-            and node.op_type in _ORT_DEFAULT_DOMAIN_OPERATORS
-            and not _has_schema(node.op_type, version)
-        ):
-            node.domain = _ORT_DOMAIN
-            found = True
-        for attribute in node.attribute:
-            for subgraph in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
-                found = _hide_in(subgraph, version) or found
-    return found
-
-
-def _has_schema(op_type: str, version: int) -> bool:
-    try:
-        onnx.defs.get_schema(op_type, version, "")
-    except onnx.defs.SchemaError:
-        return False
-    return True
+    return kind in TENSOR_TYPES and bool(getattr(proto, kind).HasField("shape"))
 
 
 def _collect(graph: onnx.GraphProto, tables: list[RawTypes]) -> None:
@@ -282,7 +189,7 @@ def _collect(graph: onnx.GraphProto, tables: list[RawTypes]) -> None:
     tables.append(table)
     for info in (*graph.input, *graph.output, *graph.value_info):
         kind = info.type.WhichOneof("value")
-        if kind in _TENSOR_TYPES:
+        if kind in TENSOR_TYPES:
             tensor = getattr(info.type, kind)
             dims = None
             if tensor.HasField("shape"):
@@ -296,8 +203,3 @@ def _collect(graph: onnx.GraphProto, tables: list[RawTypes]) -> None:
                 _collect(attribute.g, tables)
             for subgraph in attribute.graphs:
                 _collect(subgraph, tables)
-
-
-def _first_lines(text: str, count: int = 3) -> str:
-    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    return " ".join(lines[:count]) or "no reason given"

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from mmap import mmap
 
 import onnx
-import onnx_ir as ir
 
 Span = tuple[int, int]
 """An offset and a length, in bytes."""
@@ -33,6 +32,18 @@ _ATTRIBUTE_TENSOR, _ATTRIBUTE_GRAPH, _ATTRIBUTE_TYPE = 5, 6, 20
 _ATTRIBUTE_TEXT = frozenset({1, 13})
 _TENSOR_DIMS, _TENSOR_TYPE, _TENSOR_RAW = 1, 2, 9
 _TENSOR_TEXT = frozenset({8, 12, 16})
+_TYPES_BY_BITS = {
+    2: ("UINT2", "INT2"),
+    4: ("UINT4", "INT4", "FLOAT4E2M1"),
+    6: ("FLOAT6E2M3", "FLOAT6E3M2"),
+    8: ("UINT8", "INT8", "BOOL", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "FLOAT8E8M0"),
+    16: ("UINT16", "INT16", "FLOAT16", "BFLOAT16"),
+    32: ("UINT32", "INT32", "FLOAT"),
+    64: ("UINT64", "INT64", "DOUBLE", "COMPLEX64"),
+    128: ("COMPLEX128",),
+}
+_KINDS: dict[str, int] = dict(onnx.TensorProto.DataType.items())
+_BITS = {_KINDS[name]: bits for bits, names in _TYPES_BY_BITS.items() for name in names if name in _KINDS}
 
 
 class UnusualError(ValueError):
@@ -276,6 +287,6 @@ def _as_varint(number: int) -> bytes:
 
 def _bytes_needed(kind: int, dims: list[int]) -> int | None:
     try:
-        return math.ceil(math.prod(dims) * ir.DataType(kind).bitwidth / 8)
-    except (ValueError, TypeError, OverflowError):
+        return math.ceil(math.prod(dims) * _BITS[kind] / 8)
+    except (KeyError, OverflowError):
         return None

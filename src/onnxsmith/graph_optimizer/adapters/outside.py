@@ -16,6 +16,7 @@ import onnx
 import onnx_ir as ir
 from pydantic import Field
 
+from onnxsmith.child import OUT_OF_MEMORY_SIGNS
 from onnxsmith.config import LimitsConfig
 from onnxsmith.errors import InvalidModelError, MissingExtraError, ModelError, OnnxsmithError, RuntimeFailure
 from onnxsmith.graph_optimizer.adapters.changes import Changes
@@ -26,7 +27,7 @@ from onnxsmith.graph_optimizer.operators import onnx_schema
 from onnxsmith.graph_optimizer.passes.base import Note, Pass, PassResult
 from onnxsmith.model import Model, check_native
 from onnxsmith.model.weights import tensor_slots
-from onnxsmith.process import OUT_OF_MEMORY_SIGNS, run_supervised
+from onnxsmith.process import run_supervised
 from onnxsmith.records import Progress, no_progress
 
 Seconds = Annotated[float, Field(gt=0)]
