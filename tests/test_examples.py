@@ -1,8 +1,10 @@
 """Each example runs and prints what its README says."""
 
+import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,10 @@ import pytest
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-def run(script, *arguments):
+def run(script, *arguments, path=None):
     command = [sys.executable, str(EXAMPLES / script), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = {**os.environ, **({"PYTHONPATH": str(path)} if path is not None else {})}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -55,3 +58,52 @@ def test_the_tour(tmp_path, write_model):
     assert "ORT_ENABLE_ALL: 2 nodes, outputs agree: True" in out
     mine = write_model("g (float[2] x) => (float[2] y) { y = Neg(x) }")
     assert run("04_bring_your_own_model/tour.py", mine, "--output", tmp_path / "out").startswith("1 nodes: {'Neg': 1}")
+
+
+def test_the_plugin(tmp_path):
+    """The package as pip would install it: its metadata on the path."""
+    project = tomllib.loads((EXAMPLES / "05_plugin_pass/pyproject.toml").read_text())["project"]
+    alone = (
+        "1 change: Mul, Div, Relu\n  not by_thirds: its divisor is no power of two, whose reciprocal would be exact\n"
+    )
+    assert run("05_plugin_pass/use_the_pass.py", "--output", tmp_path / "a") == (
+        f"{alone}not installed: pip install ./examples/05_plugin_pass\n"
+    )
+    metadata = tmp_path / "site" / "onnxsmith_exact_reciprocal-0.1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0.1.0\n")
+    lines = [
+        f"[{group}]\n{name} = {value}\n"
+        for group, points in project["entry-points"].items()
+        for name, value in points.items()
+    ]
+    (metadata / "entry_points.txt").write_text("".join(lines))
+    assert run("05_plugin_pass/use_the_pass.py", "--output", tmp_path / "b", path=tmp_path / "site") == (
+        f"{alone}exact-reciprocal: 1 change, outputs agree: True\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("divisor", "applies"),
+    [
+        (4.0, True), (-0.5, True), (2.0**126, True), (3.0, False), (0.0, False), (float("inf"), False),
+        (float("nan"), False), (2.0**127, False), (2.0**-127, False),
+    ],
+)  # fmt: skip
+def test_the_plugin_keeps_every_bit(monkeypatch, build_model, divisor, applies):
+    import numpy as np
+    from onnx.numpy_helper import from_array
+
+    import onnxsmith
+
+    monkeypatch.syspath_prepend(EXAMPLES / "05_plugin_pass")
+    from onnxsmith_exact_reciprocal import ExactReciprocal
+
+    text = "g (float[6] x) => (float[6] y) { y = Div(x, c) }"
+    proto = build_model(text, from_array(np.array(divisor, np.float32), "c"))
+    feeds = {"x": np.array([1.1, -0.0, np.nan, np.inf, 1e-45, 3e38], np.float32)}
+    model = onnxsmith.load(proto)
+    result = ExactReciprocal().run(model)
+    assert (result.changes, len(result.notes)) == ((1, 0) if applies else (0, 1))
+    before, after = (onnxsmith.infer(m, feeds, level="ORT_DISABLE_ALL").outputs["y"] for m in (proto, model))
+    np.testing.assert_array_equal(before.view(np.int32), after.view(np.int32))

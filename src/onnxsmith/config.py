@@ -39,7 +39,9 @@ def _not_a_flag(value: object) -> object:
 
 def _split_passes(value: object) -> object:
     """Like `_split`, but the commas between a pass's options stay: `a{x=1,y=2},b`."""
-    return re.findall(r"[^,{\s][^,{]*(?:\{[^}]*\})?", value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return [part.strip() for part in re.split(r",(?![^{]*\})", value) if part.strip()]
 
 
 Count = Annotated[int, BeforeValidator(_not_a_flag), Field(ge=1)]

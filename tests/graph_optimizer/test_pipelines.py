@@ -79,6 +79,19 @@ def test_a_command_line_list_keeps_braces_together():
 
 
 @pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        ("a,b", ("a", "b")),
+        (" a{x=1,y=2} , b,", ("a{x=1,y=2}", "b")),
+        ("a{,b", ("a{", "b")),  # what is wrong is kept, so that it is refused
+        ("", ()),
+    ],
+)
+def test_a_list_of_passes_is_split_at_its_own_commas(text, passes):
+    assert OptimizationConfig(passes=text).passes == passes
+
+
+@pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: stages_of("defualt"), "there is no pipeline 'defualt'. Did you mean 'default'?"),
