@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -413,6 +414,8 @@ def _collect_names(model: ir.Model, names: set[str]) -> None:
 
 def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
     """The graphs in a node's attributes."""
+    if node.domain == "" and not _may_hold_graphs(node.op_type):
+        return
     for attribute in node.attributes.values():
         if attribute.is_ref():
             continue
@@ -420,6 +423,17 @@ def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
             yield attribute.as_graph()
         elif attribute.type == ir.AttributeType.GRAPHS:
             yield from attribute.as_graphs()
+
+
+@functools.cache
+def _may_hold_graphs(op_type: str) -> bool:
+    """Whether an operator of the default domain has graphs among its attributes; one that nobody knows may."""
+    try:
+        schema = onnx.defs.get_schema(op_type)
+    except onnx.defs.SchemaError:
+        return True
+    kinds = (onnx.defs.OpSchema.AttrType.GRAPH, onnx.defs.OpSchema.AttrType.GRAPHS)
+    return any(attribute.type in kinds for attribute in schema.attributes.values())
 
 
 def label(node: ir.Node) -> str:
