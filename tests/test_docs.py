@@ -4,12 +4,15 @@ import re
 import shlex
 from pathlib import Path
 
+import onnx
 import pytest
 import typer
 import yaml
 
+import onnxsmith
 from onnxsmith.cli.main import app
 from onnxsmith.config_loading import load_config
+from onnxsmith.graph_optimizer.pass_listing import list_passes
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
@@ -75,3 +78,36 @@ def test_every_page_of_the_documentation_is_reachable():
     for page in (ROOT / "docs").rglob("*.md"):
         if page.name != "index.md":
             assert str(page.relative_to(ROOT / "docs")) in index, page
+
+
+def test_every_pass_option_and_pipeline_is_described():
+    page = (ROOT / "docs" / "reference" / "passes.md").read_text(encoding="utf-8")
+    rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
+    outside = re.search(r"all of them take (.*?)\(1\.5", page, re.DOTALL).group(1)
+    listing = list_passes()
+    for info in listing.passes:
+        if info.source != "built-in":
+            continue
+        row = rows.pop(info.name)
+        common = outside if "max_growth" in {option.name for option in info.options} else ""
+        for option in info.options:
+            assert f"`{option.name}`" in row + common, f"{info.name}: {option.name}"
+        documented = set(re.findall(r"`(\w+)`", row.rsplit("| ", 1)[1]))
+        assert documented <= {option.name for option in info.options}, info.name
+        if not common:
+            assert (row.split("|")[2].strip() == "yes") == info.exact, info.name
+    named = {name for row in rows.values() for name in re.findall(r"`([\w-]+)`", row.split("|")[1])}
+    assert named == {pipeline.name for pipeline in listing.pipelines}
+
+
+def test_every_python_block_of_the_pass_guide_runs():
+    names = {}
+    for block in blocks(ROOT / "docs" / "how-to" / "write-a-pass.md", "python"):
+        exec(block, names)  # the page's own code, one block after the other
+    (note,) = names["SquareBySelf"](only_float32=True).run(double_square()).notes
+    assert note.reason == "it is not float32"
+
+
+def double_square():
+    graph = "g (double[n] x) => (double[n] y) <double two = {2}> { y = Pow(x, two) }"
+    return onnxsmith.load(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {graph}'))
