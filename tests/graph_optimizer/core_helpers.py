@@ -45,14 +45,18 @@ def floats(*numbers: float) -> np.ndarray:
 class DropIdentity(RulePass):
     """Identity goes.
 
-    A pass that is right.
+    A pass
+    that is right.
+
+    Attributes:
+        most: How many go
+            at most.
     """
 
     name: ClassVar[str] = "drop-identity"
     operators: ClassVar[frozenset[str]] = frozenset({"Identity"})
 
     most: int = 1000
-    """How many at most."""
 
     def rewrite(self, node: ir.Node, editor: Editor) -> bool:
         source = node.inputs[0]

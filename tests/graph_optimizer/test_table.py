@@ -92,6 +92,12 @@ def test_a_pass_of_another_package_is_like_ours(installed):
     assert (info.summary, info.details) == ("Identity goes.", "A pass that is right.")
     (option,) = info.options
     assert (option.name, option.type, option.default, option.required) == ("most", "int", 1000, False)
+    assert option.description == "How many go at most."
+
+
+def test_every_option_of_ours_is_described():
+    for info in list_passes().passes:
+        assert [option.name for option in info.options if not option.description] == [], info.name
 
 
 @pytest.mark.parametrize(

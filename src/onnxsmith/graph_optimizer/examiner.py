@@ -118,7 +118,9 @@ class Examiner:
         except InvalidModelError as error:
             return Candidate(result, refined, Verification(agree=None), error.message)
         verification = self.numbers.verify(result.model)
-        fault = f"the outputs differ {verification.reason}" if verification.agree is False else None
+        fault = None
+        if verification.agree is False:
+            fault = f"the outputs differ {verification.reason}" if verification.checks else verification.reason
         return Candidate(result, refined, verification, fault)
 
     def blame(self, result: PipelineResult, skip: frozenset[str] = frozenset()) -> Rollback:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from typing import Any
 
 from onnxsmith.errors import PassError
+from onnxsmith.graph_optimizer.passes.base import Pass
 from onnxsmith.graph_optimizer.passes.table import load_pass, pass_names, plugins
 from onnxsmith.graph_optimizer.pipelines import PIPELINES, passes_of
 from onnxsmith.records import Record
+
+_ATTRIBUTES = "Attributes:\n"
+_FIELD = re.compile(r" {4}(\w+): (.*)")
 
 
 class OptionInfo(Record):
@@ -17,12 +22,14 @@ class OptionInfo(Record):
 
     Attributes:
         name: Its name.
+        description: What it is for.
         type: Its type, as Python writes it.
         default: Its default; None too where it has none.
         required: Whether it must be given.
     """
 
     name: str
+    description: str
     type: str
     default: Any
     required: bool
@@ -104,16 +111,18 @@ def _describe(name: str) -> PassInfo:
         return PassInfo(
             name=name, summary="", details="", exact=False, source=source, options=(), problem=error.message
         )
-    summary, _, details = inspect.cleandoc(kind.__doc__ or "").partition("\n")
+    summary, _, details = _text(kind).partition("\n")
+    described = _described_fields(kind)
     return PassInfo(
         name=name,
         summary=summary,
-        details=details.strip(),
+        details=" ".join(details.split()),
         exact=kind.exact,
         source=source,
         options=tuple(
             OptionInfo(
                 name=field.name,
+                description=described.get(field.name, ""),
                 type=str(field.type),
                 default=None if field.default is dataclasses.MISSING else field.default,
                 required=field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
@@ -121,3 +130,23 @@ def _describe(name: str) -> PassInfo:
             for field in dataclasses.fields(kind)
         ),
     )
+
+
+def _text(kind: type[Pass]) -> str:
+    """A class's docstring before its attributes."""
+    return inspect.cleandoc(kind.__doc__ or "").partition(_ATTRIBUTES)[0]
+
+
+def _described_fields(kind: type[Pass]) -> dict[str, str]:
+    """What the docstrings of a class and its bases say of their fields."""
+    found: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        name = ""
+        for line in inspect.cleandoc(base.__doc__ or "").partition(_ATTRIBUTES)[2].splitlines():
+            match = _FIELD.match(line)
+            if match is not None:
+                name, text = match.groups()
+                found[name] = text
+            elif name and line.strip():
+                found[name] += f" {line.strip()}"
+    return found

@@ -153,8 +153,9 @@ def render_pass(info: PassInfo) -> Parts:
             "option",
             "type",
             "default",
+            "what it is for",
             rows=[
-                (option.name, option.type, "(must be given)" if option.required else option.default)
+                (option.name, option.type, "(must be given)" if option.required else option.default, option.description)
                 for option in info.options
             ],
         ),
