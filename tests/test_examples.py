@@ -38,7 +38,7 @@ def test_resnet50_on_cpu(tmp_path):
     out = run("02_resnet50_on_cpu/resnet50_on_cpu.py", "--output", tmp_path, "--tiny", "--runs", 3)
     assert "agrees with PyTorch: True" in out
     rows = [line.split() for line in out.splitlines() if line.endswith("same")]
-    assert {"original", "ort_extended"} <= {row[0] for row in rows}
+    assert {"original", "ort_extended", "own_passes"} <= {row[0] for row in rows}
     assert all(float(row[-2]) < 1e-4 for row in rows)
     assert "DIFFERS" not in out
 
@@ -55,6 +55,7 @@ def test_the_detector(tmp_path):
 def test_the_tour(tmp_path, write_model):
     out = run("04_bring_your_own_model/tour.py", "--output", tmp_path / "out")
     assert out.startswith("3 nodes: {'Identity': 1, 'Mul': 1, 'Relu': 1}")
+    assert "optimised: 2 nodes, outputs agree: True\n  eliminate-noops: 1 nodes fewer" in out
     assert "ORT_ENABLE_ALL: 2 nodes, outputs agree: True" in out
     mine = write_model("g (float[2] x) => (float[2] y) { y = Neg(x) }")
     assert run("04_bring_your_own_model/tour.py", mine, "--output", tmp_path / "out").startswith("1 nodes: {'Neg': 1}")

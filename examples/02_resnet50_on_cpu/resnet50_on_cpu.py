@@ -64,7 +64,11 @@ def ort_extended(source: Path, target: Path) -> None:
     onnxsmith.optimize(source, target, level="ORT_ENABLE_EXTENDED")
 
 
-OPTIMIZERS: tuple[Callable[[Path, Path], None], ...] = (onnxoptimizer, onnxsim, onnxslim, ort_extended)
+def own_passes(source: Path, target: Path) -> None:
+    onnxsmith.optimize(source, target)
+
+
+OPTIMIZERS: tuple[Callable[[Path, Path], None], ...] = (onnxoptimizer, onnxsim, onnxslim, ort_extended, own_passes)
 
 
 def main() -> None:
