@@ -46,8 +46,12 @@ def _kind(tensor: ir.TensorProtocol) -> Hashable:
 def _ends(tensor: ir.TensorProtocol) -> Hashable:
     if tensor.dtype == ir.DataType.STRING:
         return tuple(tensor.numpy().reshape(-1).tolist())
-    contents = _bytes(tensor)
-    return contents[:_ENDS].tobytes(), contents[-_ENDS:].tobytes()
+    if tensor.dtype.bitwidth < 8:
+        contents = _bytes(tensor)
+        return contents[:_ENDS].tobytes(), contents[-_ENDS:].tobytes()
+    array = tensor.numpy()
+    count = max(1, _ENDS // array.dtype.itemsize)
+    return array.flat[:count].tobytes(), array.flat[-count:].tobytes()  # a transposed weight is not laid out for this
 
 
 def _digest(tensor: ir.TensorProtocol) -> Hashable:

@@ -28,6 +28,10 @@ SHARED_BYTES = 1024
 """How large a weight that has other users may be for a copy of it to be made."""
 
 
+_HELD = 1 << 24
+"""Bytes of scaled weights that are held in memory; larger ones are computed again when they are written."""
+
+
 class NotFolded(Exception):  # noqa: N818
     """Something must stay where it is; the message says why."""
 
@@ -373,20 +377,26 @@ def _scaled_weights(
     scale: np.ndarray,
     shapes: tuple[tuple[int, ...], tuple[int, ...]],
     shared_bytes: int,
-) -> np.ndarray:
-    """The weights times a factor, in the shapes in which to see the two."""
+) -> np.ndarray | ir.TensorProtocol:
+    """The weights times a factor, in the shapes in which to see the two; large ones are computed when they are read."""
     tensor = editor.tensor(linear.weight)
     assert tensor is not None
     shared = len(linear.weight.uses()) > 1 or linear.weight.is_graph_output()
     if shared and tensor.nbytes > shared_bytes:
         raise NotFolded(f"the weights of the {linear.node.op_type}, {tensor.nbytes} bytes, are used elsewhere too")
-    array = editor.array(linear.weight)
-    assert array is not None
     factor = scale if scale.ndim == 0 else scale.reshape(shapes[1])
-    made = _product(array.reshape(shapes[0]), factor)
+
+    def scaled() -> np.ndarray:
+        return np.reshape(_product(tensor.numpy().reshape(shapes[0]), factor), linear.shape)
+
+    made = scaled()
     if not _is_faithful(made):
         raise NotFolded(f"the weights would leave the range of {tensor.dtype.name.lower()}")
-    return np.reshape(made, linear.shape)
+    if made.nbytes <= _HELD:
+        return made
+    return ir.LazyTensor(
+        lambda: ir.Tensor(scaled()), dtype=tensor.dtype, shape=ir.Shape(linear.shape), name=linear.weight.name
+    )
 
 
 def _product(array: np.ndarray, factor: np.ndarray) -> np.ndarray:
