@@ -186,3 +186,9 @@ def test_what_a_fold_replaced_is_gone():
     text = CONV % "Mul (c, k)"
     folded = fold(PASS, text, {**CONV_WEIGHTS, "k": some(1)})
     assert sum(tensor.name.startswith("w") for tensor in folded.model.graph.initializer) == 1
+
+
+def test_large_weights_are_scaled_when_they_are_read(monkeypatch):
+    monkeypatch.setattr("onnxsmith.graph_optimizer.passes.weights_math._HELD", 16)
+    text = "g (float[2, 3] x) => (float[2, 4] y) { m = MatMul (x, w) y = Mul (m, k) }"
+    assert fold(PASS, text, {"w": some(3, 4), "k": some(4)}).left == ["MatMul"]

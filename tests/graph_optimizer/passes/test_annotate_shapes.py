@@ -1,0 +1,45 @@
+"""Shapes that are written into the model."""
+
+from __future__ import annotations
+
+import numpy as np
+from structure_helpers import OPSET_21, apply
+
+from onnxsmith.graph_optimizer.passes.annotate_shapes import AnnotateShapes
+
+FEEDS = {"x": np.ones((2, 3, 4), np.float32)}
+
+
+def shapes(text: str) -> dict[str, list[object]]:
+    model = apply(AnnotateShapes(), text, FEEDS, OPSET_21).model.ir
+    return {
+        value.name: [str(dim) if not isinstance(dim, int) else dim for dim in value.shape]
+        for node in model.graph
+        for value in node.outputs
+        if value.shape is not None
+    }
+
+
+def test_symbolic_sizes_are_written_as_expressions_of_the_inputs():
+    text = """g (float[n, 3, m] x) => (float[A, B] y) {
+        t = Transpose<perm = [2, 1, 0]>(x)  c = Concat<axis = 0>(t, t)  y = Flatten(c)
+    }"""
+    found = shapes(text)
+    assert found["t"] == ["m", 3, "n"]
+    assert found["c"][1:] == [3, "n"]
+    assert "m" in str(found["c"][0])
+    assert "2" in str(found["c"][0])
+
+
+def test_an_output_stays_as_it_is_declared():
+    assert shapes("g (float[n, 3, m] x) => (float[A, B, C] y) { y = Abs(x) }")["y"] == ["A", "B", "C"]
+
+
+def test_a_wrong_declaration_gives_way():
+    text = """g (float[2, 3, 4] x) => (float[2, 3, 4] y) <float[7] t> { t = Abs(x)  y = Neg(t) }"""
+    assert shapes(text)["t"] == [2, 3, 4]
+
+
+def test_what_is_known_already_is_no_change():
+    text = "g (float[2, 3, 4] x) => (float[2, 3, 4] y) <float[2, 3, 4] t> { t = Abs(x)  y = Neg(t) }"
+    assert apply(AnnotateShapes(), text, FEEDS, OPSET_21).changes == 0
