@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from onnxsmith.graph_analysis.symbolic.layout import ENDLESS, slice_of
 from onnxsmith.graph_optimizer.evaluation_table import Call, NotHere, operator
 
 _INPUT_SINCE = {"Squeeze": 13, "Unsqueeze": 13, "Slice": 10, "Split": 13, "Pad": 11, "Reshape": 5, "Tile": 6}
@@ -123,20 +124,10 @@ def _slice(call: Call) -> list[np.ndarray]:
     for axis, start, end, step in zip(
         range(len(starts)) if axes is None else axes, starts, ends, steps or [1] * len(starts), strict=True
     ):
-        if step == 0:
+        if step == 0 or (step < 0 and end in ENDLESS):
             raise NotHere
-        picks[axis] = slice(*_bounds(start, end, step, data.shape[axis]))
+        picks[axis] = slice_of(start, end, step, data.shape[axis])
     return [data[tuple(picks)]]
-
-
-def _bounds(start: int, end: int, step: int, size: int) -> tuple[int, int | None, int]:
-    """A slice as ONNX clamps it, for Python, where an end before the first element is None."""
-    start += size if start < 0 else 0
-    end += size if end < 0 else 0
-    if step > 0:
-        return min(max(start, 0), size), min(max(end, 0), size), step
-    start, end = min(max(start, 0), size - 1), min(max(end, -1), size - 1)
-    return (0, 0, 1) if size == 0 else (start, None if end < 0 else end, step)
 
 
 @operator("Expand")
@@ -218,7 +209,10 @@ def _scatter_nd(call: Call) -> list[np.ndarray]:
 
 @operator("Where")
 def _where(call: Call) -> list[np.ndarray]:
-    return [np.where(call.input(0), call.input(1), call.input(2))]
+    result = np.where(call.input(0), call.input(1), call.input(2))
+    if result.dtype.kind == "f" and np.signbit(result[result == 0]).any():
+        raise NotHere  # ONNX Runtime turns some of them into 0.0, by the shapes
+    return [result]
 
 
 @operator("Trilu")

@@ -26,6 +26,7 @@ from onnxsmith.graph_analysis.symbolic.dims import (
     product,
     sub,
 )
+from onnxsmith.graph_analysis.symbolic.layout import ENDLESS, slice_of
 from onnxsmith.graph_analysis.symbolic.selection import reduced_axes
 
 _FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.DOUBLE))
@@ -111,7 +112,10 @@ def _slice(call: Call, result: Info) -> Sequence[Element]:
         steps = call.numbers(4) if call.has(4) else None
     places = [slice(None)] * array.ndim
     for index, axis in enumerate(range(len(starts)) if axes is None else axes):
-        places[from_front(axis, array.ndim)] = slice(starts[index], ends[index], steps[index] if steps else 1)
+        place, step = from_front(axis, array.ndim), steps[index] if steps else 1
+        if step == 0 or (step < 0 and ends[index] in ENDLESS):
+            raise Unknown
+        places[place] = slice_of(starts[index], ends[index], step, array.shape[place])
     return _flat(array[tuple(places)])
 
 

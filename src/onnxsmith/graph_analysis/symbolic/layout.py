@@ -37,6 +37,9 @@ _INT64 = ir.DataType.INT64
 _FAR = 1 << 31
 """A bound of a slice that is at least this far away means the end, whatever the size is."""
 
+ENDLESS = (2**31 - 1, 2**63 - 1)
+"""As the end of a slice that goes backwards, nothing by the standard, and past the first element in ONNX Runtime."""
+
 
 @rule("Shape", dtypes=_INT64)
 def _shape_of(call: Call) -> list[PartialShape]:
@@ -288,11 +291,24 @@ def _length(call: Call, index: int) -> int | None:
     return shape[0] if shape is not None and len(shape) == 1 and isinstance(shape[0], int) else None
 
 
+def slice_of(start: int, end: int, step: int, size: int) -> slice:
+    """What a Slice takes of an axis. ONNX clamps a start; Python leaves one before the first element where it is."""
+    start += size if start < 0 else 0
+    end += size if end < 0 else 0
+    if step > 0:
+        return slice(min(max(start, 0), size), min(max(end, 0), size), step)
+    if not size:
+        return slice(0, 0)
+    start, end = min(max(start, 0), size - 1), min(max(end, -1), size - 1)
+    return slice(start, None if end < 0 else end, step)
+
+
 def slice_length(dim: Dim, start: Element, end: Element, step: Element) -> Dim | None:
     """How many elements a slice takes of a size; None where that is not known."""
+    if end in ENDLESS and not (isinstance(step, int) and step > 0):
+        return None
     if isinstance(dim, int) and isinstance(start, int) and isinstance(end, int) and isinstance(step, int) and step:
-        # a start or an end below -dim is clamped, as Python does it
-        return len(range(*slice(start, end, step).indices(dim)))
+        return len(range(dim)[slice_of(start, end, step, dim)])
     if not isinstance(step, int) or isinstance(start, float) or isinstance(end, float) or start is None or end is None:
         return None
     if step == 0:

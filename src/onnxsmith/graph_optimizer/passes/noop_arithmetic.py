@@ -97,6 +97,11 @@ def _sum(node: ir.Node, editor: Editor) -> ir.Value | None:
     return None
 
 
+def _is_float(editor: Editor, value: ir.Value) -> bool:
+    dtype = editor.dtype(value)
+    return dtype is None or dtype.is_floating_point()
+
+
 def _same_operands(node: ir.Node) -> ir.Value | None:
     left, right = given(node, 0), given(node, 1)
     return left if left is right else None
@@ -140,10 +145,10 @@ def _relu(node: ir.Node, editor: Editor) -> ir.Value | None:
 
 
 def clips_to_nonnegative(clip: ir.Node, editor: Editor) -> bool:
-    """Whether a Clip's bounds are known, in order, and let nothing below zero through."""
+    """Whether a Clip's bounds are known, in order, and let nothing below 0.0 through, -0.0 for -1.0 neither."""
     low, high = (editor.scalar(bound) if isinstance(bound, ir.Value) else bound for bound in bounds_of(editor, clip))
     missing = bounds_of(editor, clip)[1] is None
-    return low is not None and low >= 0 and (missing or (high is not None and high >= low))
+    return low is not None and low >= 0 and not np.signbit(low) and (missing or (high is not None and high >= low))
 
 
 def _clip(node: ir.Node, editor: Editor) -> ir.Value | None:
@@ -180,9 +185,14 @@ def _where(node: ir.Node, editor: Editor) -> ir.Value | None:
     _, yes, no = node.inputs
     chosen = filled_with(editor, node.inputs[0])
     kept = yes if chosen is True or yes is no else no if chosen is False else None
-    if kept is None or keeps_shape(node, editor, kept):
+    if kept is None:
+        return None
+    if not keeps_shape(node, editor, kept):
+        editor.decline(node, "the choice is constant, but what is chosen may be broadcast to a larger shape")
+    elif _is_float(editor, kept) and editor.kept[ZERO_SIGNS].matter(node.outputs[0]):
+        editor.decline(node, "ONNX Runtime turns some -0.0 into 0.0 here, and the model may tell them apart")
+    else:
         return kept
-    editor.decline(node, "the choice is constant, but what is chosen may be broadcast to a larger shape")
     return None
 
 

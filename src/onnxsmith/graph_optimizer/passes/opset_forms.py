@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnxsmith.graph_analysis.symbolic.layout import ENDLESS
 from onnxsmith.graph_optimizer.editor import Editor, Unknown
 
 LAST = 2**63 - 1
@@ -152,6 +153,8 @@ def slices_of(editor: Editor, node: ir.Node) -> list[AxisSlice]:
     steps = [1] * len(starts) if steps is None else steps
     if not len(starts) == len(ends) == len(axes) == len(steps) or len(set(axes)) < len(axes) or 0 in steps:
         raise Unknown("its bounds make no sense")
+    if any(step < 0 and end in ENDLESS for end, step in zip(ends, steps, strict=True)):
+        raise Unknown("it goes backwards to an end that runtimes read differently")
     return [AxisSlice(*numbers) for numbers in zip(axes, starts, ends, steps, strict=True)]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnxsmith.graph_analysis.symbolic import Dim
+from onnxsmith.graph_analysis.symbolic.layout import slice_of
 from onnxsmith.graph_optimizer.editor import Editor, Unknown
 from onnxsmith.graph_optimizer.passes.opset_forms import AxisSlice, slices_of, splits_of
 
@@ -27,15 +28,10 @@ def picked(part: AxisSlice, size: Dim) -> range | None:
     for the caller to know that the axis is that long.
     """
     if isinstance(size, int):
-        return range(size)[slice(part.start, _end(part), part.step)]
+        return range(size)[slice_of(part.start, part.end, part.step, size)]
     if part.start >= 0 and 0 <= part.end < 2**31 - 1 and part.step > 0:
         return range(part.start, part.end, part.step)
     return None
-
-
-def _end(part: AxisSlice) -> int | None:
-    # The most negative end of a slice that goes backwards means past the first element.
-    return None if part.step < 0 and part.end < -(2**31) + 1 else part.end
 
 
 def as_slice(axis: int, elements: range) -> AxisSlice:
