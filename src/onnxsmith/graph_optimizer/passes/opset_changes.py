@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnxsmith.graph_analysis.symbolic import is_positive
 from onnxsmith.graph_optimizer.editor import Editor, Unknown
 from onnxsmith.graph_optimizer.passes.opset_forms import REDUCTIONS, given, known_ints, splits_of
 
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less")
+
+_ALLOW_ZERO = 14
 
 Edit = Callable[[Editor, ir.Node], None]
 """Changes a node, at the new opset."""
@@ -227,10 +230,16 @@ def _softmax(editor: Editor, node: ir.Node, opset: int) -> Edit:
     if rank is not None and axis in (-1, rank - 1):
         return lambda editor, node: editor.set_attribute(node, "axis", -1)
 
+    zeros = {"allowzero": 1} if opset >= _ALLOW_ZERO else {}
+    if not zeros:
+        shape = editor.shape(node.inputs[0])
+        if shape is None or not all(map(is_positive, shape[1:])):
+            raise Unknown("a dimension after the first may be 0, which Reshape has no word for before opset 14")
+
     def edit(editor: Editor, node: ir.Node) -> None:
         flat = editor.emit("Flatten", [node.inputs[0]], {"axis": axis})
         made = editor.emit(node.op_type, [flat], {"axis": -1})
-        editor.replace_node(node, "Reshape", [made, editor.emit("Shape", [node.inputs[0]])])
+        editor.replace_node(node, "Reshape", [made, editor.emit("Shape", [node.inputs[0]])], zeros)
 
     return edit
 
