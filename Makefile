@@ -47,6 +47,7 @@ $(VENV)/.installed: pyproject.toml
 	$(PIP) install --quiet --upgrade pip
 	$(PIP) install --quiet --retries 1 --extra-index-url $(TORCH_INDEX) $(TORCH)
 	$(PIP) install --quiet -e '.[$(EXTRAS)]'
+	$(BIN)/python -m compileall -q src
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnxsmith.config import Config, Level
 from onnxsmith.config_loading import override
-from onnxsmith.model import Model
+from onnxsmith.model import Checking, Model
 from onnxsmith.records import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ def optimize(
     dims: Mapping[str, int | str] | None = None,
     dump: str | Path | None = None,
     config: Config | None = None,
+    checking: Checking | None = None,
     progress: Progress = no_progress,
     **options: Any,
 ) -> OptimizeReport: ...
@@ -136,6 +137,7 @@ def optimize(
     dims: Mapping[str, int | str] | None = None,
     dump: str | Path | None = None,
     config: Config | None = None,
+    checking: Checking | None = None,
     progress: Progress = no_progress,
     **options: Any,
 ) -> OptimizeReport | LevelResult:
@@ -150,6 +152,7 @@ def optimize(
             compared at; the saved model stays dynamic.
         dump: A folder for the model after each pass that changed it.
         config: `optimization`, `inference`, `limits`, `dims` and `seed` are used.
+        checking: The check of the model (`onnxsmith.model.Checking`), where it was started before.
         progress: Told of the passes.
         **options: Any key of `optimization`: `target="ort-cpu"`, `passes=["fold-constants"]`, `verify=False`.
 
@@ -169,7 +172,9 @@ def optimize(
     from onnxsmith.graph_optimizer import Optimizer
 
     config = override(config or Config(), _prefixed("optimization", {**options, "dims": dims}))
-    return Optimizer(config).run(load(model), output, feeds=feeds, dump=_path(dump), progress=progress)
+    return Optimizer(config).run(
+        load(model), output, feeds=feeds, dump=_path(dump), checking=checking, progress=progress
+    )
 
 
 def bisect(

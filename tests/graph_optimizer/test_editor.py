@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 from core_helpers import HEADER, floats, model_of, op_types, run
 
-from onnxsmith.graph_optimizer.editor import PROVENANCE, Editor, Unknown, label, subgraphs
+from onnxsmith.graph_optimizer.editor import PROVENANCE, WITH_GRAPHS, Editor, Unknown, label, subgraphs
 
 X = {"x": floats(1, -2)}
 OLD = '<ir_version: 3, opset_import: ["": 8]>\n'
@@ -256,3 +256,13 @@ def test_what_is_known_is_kept_between_passes_and_not_by_clones():
     assert one.facts is two.facts
     clone = Model(model.ir.clone())
     assert Editor(clone, "one").facts is not one.facts
+
+
+def test_the_operators_with_graphs_are_those_of_the_schemas():
+    graph_kinds = {onnx.defs.OpSchema.AttrType.GRAPH, onnx.defs.OpSchema.AttrType.GRAPHS}
+    found = {
+        schema.name
+        for schema in onnx.defs.get_all_schemas_with_history()
+        if schema.domain == "" and any(attribute.type in graph_kinds for attribute in schema.attributes.values())
+    }
+    assert found == WITH_GRAPHS

@@ -208,12 +208,21 @@ def _by_passes(
     dump: Path | None,
     explain: bool,
 ) -> None:
+    from onnxsmith.model.checking import start_early
+
+    checking = start_early(model, run.config.limits)
     from onnxsmith import api
 
     loaded = api.load(model)
-    feeds = _feeds(run, loaded, inputs)
     report = api.optimize(
-        loaded, output, feeds=feeds, dims=dims or None, dump=dump, config=run.config, progress=run.progress
+        loaded,
+        output,
+        feeds=_feeds(run, loaded, inputs),
+        dims=dims or None,
+        dump=dump,
+        checking=checking,
+        config=run.config,
+        progress=run.progress,
     )
     if not explain:
         report = report.model_copy(update={"notes": ()})

@@ -19,6 +19,9 @@ PROVENANCE = "onnxsmith.pass"
 """The key in a node's metadata under which stands the pass that made it."""
 
 _STATE = "onnxsmith.editing"
+WITH_GRAPHS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
+"""The standard operators that have graphs among their attributes."""
+
 _INITIALIZERS_WITHOUT_INPUTS = 4
 """The IR version from which an initializer need not be a graph input."""
 
@@ -428,12 +431,7 @@ def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
 @functools.cache
 def _may_hold_graphs(op_type: str) -> bool:
     """Whether an operator of the default domain has graphs among its attributes; one that nobody knows may."""
-    try:
-        schema = onnx.defs.get_schema(op_type)
-    except onnx.defs.SchemaError:
-        return True
-    kinds = (onnx.defs.OpSchema.AttrType.GRAPH, onnx.defs.OpSchema.AttrType.GRAPHS)
-    return any(attribute.type in kinds for attribute in schema.attributes.values())
+    return op_type in WITH_GRAPHS or not onnx.defs.has(op_type)
 
 
 def label(node: ir.Node) -> str:

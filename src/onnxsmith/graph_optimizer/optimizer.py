@@ -6,7 +6,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from onnxsmith.graph_optimizer.examiner import Candidate, Examiner
 from onnxsmith.graph_optimizer.optimize_report import OptimizeReport, total_passes
 from onnxsmith.graph_optimizer.pass_pipeline import PipelineResult, Rollback
 from onnxsmith.graph_optimizer.pipelines import passes_of
-from onnxsmith.model import Model, check_native, staged_folder
+from onnxsmith.model import Checking, Model, staged_folder, start_check
 from onnxsmith.records import Progress, no_progress
 
 logger = logging.getLogger(__name__)
@@ -39,6 +38,7 @@ class Optimizer:
         *,
         feeds: Mapping[str, Any] | None = None,
         dump: Path | None = None,
+        checking: Checking | None = None,
         progress: Progress = no_progress,
     ) -> OptimizeReport:
         """Optimises a model and saves it.
@@ -52,6 +52,7 @@ class Optimizer:
             path: Where the optimised model goes; never the model itself.
             feeds: Inputs for the comparison by name; what is not given is sampled.
             dump: A folder for the model after each pass.
+            checking: The check of the model, where it was started before.
             progress: Told of the passes.
 
         Raises:
@@ -60,7 +61,7 @@ class Optimizer:
             TensorError: A dimension is unknown, or one of `feeds` does not fit.
             OutputError: The output is the model, or cannot be written.
         """
-        return _Run(self.config, model, Path(path), feeds=feeds or {}, dump=dump, progress=progress).run()
+        return _Run(self.config, model, Path(path), feeds=feeds or {}, dump=dump, progress=progress).run(checking)
 
 
 class _Run:
@@ -81,16 +82,16 @@ class _Run:
         self.progress = progress
         self.examiner = Examiner(config, model, feeds, verify=self.options.verify, dump=dump, progress=progress)
 
-    def run(self) -> OptimizeReport:
+    def run(self, checking: Checking | None) -> OptimizeReport:
         start = time.perf_counter()
         self.model.forbid_overwrite(self.path)
-        # The checker of ONNX is native code, and has its own process; the passes need not wait for it.
-        with ThreadPoolExecutor(1) as pool:
-            checked = pool.submit(check_native, self.model, self.config.limits)
-            try:
-                candidate, rolled_back = self._optimise()
-            finally:
-                checked.result()
+        # ONNX's checker is native code, and has its own process; neither the passes nor the file need wait for it.
+        checking = checking or start_check(self.model, self.config.limits)
+        try:
+            candidate, rolled_back = self._optimise()
+        except Exception:
+            checking.result()
+            raise
         result = candidate.result
         unchanged = None
         if candidate.fault is not None:
@@ -100,7 +101,7 @@ class _Run:
             )
         elif not result.steps:
             unchanged = "no pass found anything to do"
-        after, note = self._save(result)
+        after, note = self._save(result, checking)
         unchanged = note or unchanged
         names = [step.name for step in passes_of(self.examiner.stages)]
         counts_before, counts_after = _op_counts(self.model), _op_counts(after)
@@ -140,23 +141,28 @@ class _Run:
             gone.append(blamed)
             skip |= {blamed.name}
 
-    def _save(self, result: PipelineResult) -> tuple[Model, str | None]:
+    def _save(self, result: PipelineResult, checking: Checking) -> tuple[Model, str | None]:
         """Saves the result; where the file is over its limit, without notes and shapes, and then as it was."""
+        with staged_folder(self.path.absolute().parent) as staging:
+            saved = self._save_within_limit(result, staging / self.path.name)
+            checking.result()
+        return saved
+
+    def _save_within_limit(self, result: PipelineResult, staged: Path) -> tuple[Model, str | None]:
         limit = int(self.model.size_bytes * self.options.max_size_ratio)
         model = result.model
-        with staged_folder(self.path.absolute().parent) as staging:
-            staged = staging / self.path.name
-            if not self.options.provenance:
-                _strip(model)
-            size = _size_of(model.save(staged))
-            if size > limit and result.steps:
-                _strip(model)
-                _forget_shapes(model)
-                if (size := _size_of(model.save(staged))) > limit:
-                    original = self.examiner.fresh()
-                    if size > _size_of(original.save(staged)):  # which may itself be over the limit by a few bytes
-                        return original, f"the optimised file has {size:,} bytes, and {limit:,} are allowed"
-                    model.save(staged)
+        if not self.options.provenance:
+            _strip(model)
+        if _size_of(model.save(staged)) <= limit or not result.steps:
+            return model, None
+        _strip(model)
+        _forget_shapes(model)
+        if (size := _size_of(model.save(staged))) <= limit:
+            return model, None
+        original = self.examiner.fresh()
+        if size > _size_of(original.save(staged)):  # which may itself be over the limit by a few bytes
+            return original, f"the optimised file has {size:,} bytes, and {limit:,} are allowed"
+        model.save(staged)
         return model, None
 
 

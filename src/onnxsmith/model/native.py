@@ -11,14 +11,13 @@ import onnx_ir as ir
 
 from onnxsmith.config import LimitsConfig
 from onnxsmith.errors import ChildCrashError, InvalidModelError
+from onnxsmith.model.checking import Checking
 from onnxsmith.model.messages import all_graphs
 from onnxsmith.model.model import Model
 from onnxsmith.model.native_check import TENSOR_TYPES, complaint, first_lines, read
 from onnxsmith.model.specs import Dim, clean_dim, dtype_name, format_shape, shape_dims
 from onnxsmith.process import run_supervised
 from onnxsmith.records import Progress, no_progress
-
-_CHECK = "onnxsmith.model.native_check:check"
 
 RawDims = tuple[Dim, ...]
 RawTypes = dict[str, tuple[int, RawDims | None]]
@@ -77,11 +76,13 @@ def check_native(model: Model, limits: LimitsConfig | None = None) -> None:
         ChildTimeoutError: It took too long.
         ChildMemoryError: It took too much memory.
     """
+    start_check(model, limits).result()
+
+
+def start_check(model: Model, limits: LimitsConfig | None = None) -> Checking:
+    """Starts what `check_native` does."""
     source = model.path if model.path is not None else model.frame().SerializeToString()
-    what = f"checking {model.name}"
-    problem = run_supervised(_CHECK, source, limits=limits or LimitsConfig(), what=what).value
-    if problem is not None:
-        raise InvalidModelError(f"{model.name}: not a valid model: {problem}")
+    return Checking(source, model.name, limits or LimitsConfig())
 
 
 def _merge(model: Model, inferred: list[RawTypes], inference_error: str | None) -> NativeAnalysis:

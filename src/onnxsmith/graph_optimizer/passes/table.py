@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -130,12 +130,18 @@ def make_pass(name: str, options: Mapping[str, Any] | None = None) -> Pass:
         if key not in known:
             takes = f"It takes: {', '.join(known)}." if known else "It takes no options."
             raise PassError(f"the pass '{name}' has no option '{key}'.", did_you_mean(key, known) or takes)
+    if not options and all(_has_default(field) for field in fields(kind)):
+        return kind()  # nothing to check, and a TypeAdapter takes its time
     try:
         made: Pass = TypeAdapter(kind).validate_python(dict(options or {}))
     except ValidationError as error:
         first = error.errors()[0]
         raise PassError(f"the pass '{name}': option '{'.'.join(map(str, first['loc']))}': {first['msg']}.") from None
     return made
+
+
+def _has_default(field: Field[Any]) -> bool:
+    return field.default is not MISSING or field.default_factory is not MISSING
 
 
 def parse_pass(text: str) -> Pass:
