@@ -7,7 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnxsmith.config import LimitsConfig
 from onnxsmith.errors import ChildCrashError, ChildTimeoutError, InvalidModelError
-from onnxsmith.model import Model, analyse_native, native
+from onnxsmith.model import Model, analyse_native, checking, native
 from onnxsmith.model.native import _check_and_infer, _merge
 
 
@@ -221,6 +221,7 @@ def test_checker_that_crashes(write_model, monkeypatch):
         raise ChildCrashError(f"{what}: native code crashed in the child process (SIGSEGV).")
 
     monkeypatch.setattr(native, "run_supervised", crash)
+    monkeypatch.setattr(checking, "run_supervised", crash)
     with pytest.raises(ChildCrashError, match=r"checking .*model\.onnx: native code crashed"):
         analyse_native(model)
 
