@@ -131,3 +131,27 @@ def test_what_is_sampled_beside_given_inputs_has_sizes_that_agree():
 def test_given_inputs_that_do_not_fit_are_an_error():
     with pytest.raises(TensorError, match="no input 'z'"):
         check("y = Relu(x)", feeds={"z": floats(1)}).verify(model_of(TEXT.format("y = Relu(x)")))
+
+
+OVERRIDABLE = """<ir_version: {}, opset_import: ["": 21]>
+g (float[3] x, float[3] w, bool b, int64[2] k) => (float[3] y, int64[2] n)
+<float[3] w = {{1, 2, 3}}, bool b = {{1}}, int64[2] k = {{5, 5}}> {{ {} n = Identity(k) }}"""
+
+
+def overridable(body, ir_version=8):
+    return model_of(OVERRIDABLE.format(ir_version, body), header="")
+
+
+def test_initializers_that_a_caller_can_override_are_tried_with_other_contents():
+    right = "m = Mul(x, w) y = Where(b, m, x)"
+    numbers = NumericCheck(overridable(right), Config())
+    verification = numbers.verify(overridable(right))
+    assert verification.agree is True
+    assert kinds(verification)[-2:] == ["overridden", "overridden counts"]
+    assert numbers.feeds_of("overridden")["w"].tolist() == [1.375, 2.625, 3.875]
+    assert not numbers.feeds_of("overridden counts")["b"]
+    assert numbers.feeds_of("overridden counts")["k"].tolist() == [6, 6]
+    folded = "c = Constant <value_floats = [1.0, 2.0, 3.0]> () m = Mul(x, c) y = Where(b, m, x)"
+    assert numbers.differs(overridable(folded)).startswith("on overridden inputs: output 'y'")
+    assert numbers.differs(overridable("y = Mul(x, w)")).startswith("on overridden counts inputs: output 'y'")
+    assert NumericCheck(overridable(right, 3), Config()).verify(overridable(folded, 3)).agree is True

@@ -39,7 +39,8 @@ class InputCheck(Record):
     """The outputs on one kind of input.
 
     Attributes:
-        kind: What the inputs are: `given`, `normal`, `uniform`, `zeros`, `large`, `nan`, `other sizes`.
+        kind: What the inputs are: `given`, `normal`, `uniform`, `zeros`, `large`, `nan`, `other sizes`,
+            `overridden` (initializers that a caller can override, with other contents), `overridden counts`.
         agreement: The original's outputs against the optimised model's.
     """
 

@@ -24,6 +24,12 @@ STRICTNESS = 0.1
 
 _LARGE = 1e3
 
+_OVERRIDABLE_SINCE = 4
+"""The IR version from which an initializer that is an input can be overridden."""
+
+_MOST_OVERRIDDEN = 1 << 20
+"""The elements of an initializer that is overridden."""
+
 
 class NumericCheck:
     """Runs the original once, unoptimised, and holds other models against it.
@@ -160,7 +166,8 @@ class NumericCheck:
             config = self.config.model_copy(update={"seed": seed + number})
             return OrtInference(self.model, config).complete_feeds(self._given, self._sizes)[0]
 
-        kinds: dict[str, dict[str, Any]] = {"given" if self._given else "normal": sample(0)}
+        first = "given" if self._given else "normal"
+        kinds: dict[str, dict[str, Any]] = {first: sample(0)}
         free = [spec.name for spec in specs if spec.name not in self._given]
         if free:
             kinds["uniform"] = _changed(sample(1), free, _uniform)
@@ -169,7 +176,31 @@ class NumericCheck:
             kinds["nan"] = _changed(sample(4), free, _with_nan)
         if not self._given and (others := self._other_sizes()) is not None:
             kinds["other sizes"] = sample_inputs(self.model, others, seed + 5)
-        return {kind: check_feeds(specs, feeds) for kind, feeds in kinds.items()}
+        checked = {kind: check_feeds(specs, feeds) for kind, feeds in kinds.items()}
+        return checked | {kind: checked[first] | values for kind, values in self._overridden().items()}
+
+    def _overridden(self) -> dict[str, dict[str, Any]]:
+        """Other contents for the initializers that a caller can override: of floats, and of the rest.
+
+        They are apart because an original often fails on other counts, and then says nothing about the floats.
+        """
+        if self.model.ir.ir_version < _OVERRIDABLE_SINCE:
+            return {}
+        kinds: dict[str, dict[str, Any]] = {}
+        for value in self.model.ir.graph.inputs:
+            tensor = value.const_value if value.is_initializer() else None
+            if tensor is None or tensor.size > _MOST_OVERRIDDEN or tensor.dtype.bitwidth < 8 or not value.name:
+                continue
+            array = tensor.numpy()
+            if array.dtype.kind == "f":
+                other = np.asarray(array * 1.25 + 0.125).astype(array.dtype)
+                kinds.setdefault("overridden", {})[value.name] = other
+            elif array.dtype.kind in "iub":
+                other = np.asarray(~array) if array.dtype.kind == "b" else np.flip(array)
+                if np.array_equal(other, array):
+                    other = np.asarray(array + 1).astype(array.dtype)
+                kinds.setdefault("overridden counts", {})[value.name] = other
+        return kinds
 
     def _other_sizes(self) -> Any:
         """Other sizes for the dynamic dimensions that nobody asked for, or None."""
