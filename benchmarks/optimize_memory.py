@@ -6,6 +6,7 @@ and some products are scaled, which goes into the weights.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -68,10 +69,8 @@ def peak_of(command):
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     peak = 0
     while process.poll() is None:
-        try:
+        with contextlib.suppress(OSError):  # one of them has just ended
             peak = max(peak, sum(map(own_memory, family(process.pid))))
-        except OSError:
-            pass  # one of them has just ended
         time.sleep(0.01)
     report = json.loads(process.stdout.read())
     return peak / 1024, report
