@@ -47,13 +47,15 @@ def parse(path: Path, threshold: int = LEAVE_OUT) -> tuple[onnx.ModelProto, Left
         The message, and what was left out of it.
 
     Raises:
-        ModelFileError: The file is missing, empty, unreadable, over 2 GB, or not ONNX.
+        ModelFileError: The file is missing, empty, unreadable, over 2 GB, no regular file, or not ONNX.
     """
     left = None
     try:
         if path.is_dir():
             raise ModelFileError(f"{path}: is a folder, not an ONNX file.", "Name the .onnx file in it.")
         size = path.stat().st_size
+        if not path.is_file():
+            raise ModelFileError(f"{path}: is a pipe or a device; name a file.")
         if size == 0:
             raise ModelFileError(f"{path}: is empty.", "The export or the download failed; make it again.")
         if size > PROTOBUF_LIMIT:

@@ -19,7 +19,8 @@ def staged_folder(folder: Path) -> Iterator[Path]:
     nothing of it is left.
 
     Raises:
-        OutputError: The folder cannot be made or written, or the disk is full.
+        OutputError: The folder cannot be made or written, the disk is full, or a folder, a device or a pipe is where a
+            result goes.
     """
     staging: Path | None = None
     made = _missing_parents(folder)
@@ -29,8 +30,7 @@ def staged_folder(folder: Path) -> Iterator[Path]:
         yield staging
         files = sorted(staging.iterdir(), key=_place_in_order)
         for file in files:
-            if (folder / file.name).is_dir():
-                raise OutputError(f"{folder / file.name}: is a folder; name a file in it.")
+            _forbid_special(folder / file.name)
         for file in files:
             file.replace(folder / file.name)
     except OSError as error:
@@ -47,10 +47,23 @@ def forbid_same_file(target: Path, sources: Iterable[Path]) -> None:
     """Refuses a destination that is one of the inputs, by whatever name or link.
 
     Raises:
-        OutputError: It is.
+        OutputError: It is, or cannot be a file's name.
     """
-    if target.exists() and any(source.exists() and target.samefile(source) for source in sources):
+    try:
+        same = target.exists() and any(source.exists() and target.samefile(source) for source in sources)
+    except OSError as error:
+        raise OutputError(f"{target}: cannot be written: {error.strerror}.") from None
+    if same:
         raise OutputError(f"{target}: is the input itself, and the input is never overwritten.", "Name another file.")
+
+
+def _forbid_special(target: Path) -> None:
+    """Refuses what a rename must not replace: a folder, a device such as /dev/null, or /dev/stdout, a link to one."""
+    if target.is_dir():
+        raise OutputError(f"{target}: is a folder; name a file in it.")
+    is_stream = target.is_symlink() and target.readlink().is_relative_to("/proc")
+    if is_stream or (target.exists() and not target.is_file()):
+        raise OutputError(f"{target}: is a device or a pipe; name a file.")
 
 
 def _place_in_order(file: Path) -> tuple[bool, bool]:
