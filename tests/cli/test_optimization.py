@@ -1,5 +1,6 @@
 """`onnxsmith optimize` by our own passes, `bisect` and `passes`: text, JSON, files and exit codes."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -238,7 +239,14 @@ def test_a_broken_plugin_stays_listed_with_the_reason(cli, monkeypatch):
         (("-o", "a.onnx", "--passes", "recognize-gelu{domain=nobody}"), "option 'domain'"),
         (("-o", "a.onnx", "--passes", "recognize-gelu{"), "{option=value}"),
         (("-o", "a.onnx", "--opset", "0"), "opset"),
-        (("-o", "a.onnx", "--opset", "99"), "opset"),
+        (("-o", "a.onnx", "--opset", "99"), "opset 99 is not one of 7 to "),
+        (("-o", "a.onnx", "--passes", ""), "--passes names no pass"),
+        (("-o", "a.onnx", "--passes", " ,"), "--passes names no pass"),
+        (("-o", "a.onnx", "--opset", "20", "--skip", "convert-opset"), "convert-opset is skipped, and needed"),
+        (("-o", "a.onnx", "--dim", "batch=1", "--skip", "specialize-shapes"), "specialize-shapes is skipped"),
+        (("-o", "a.onnx", "--dim", f"batch={2**63}"), "a file holds 9223372036854775807 at most"),
+        (("-o", "a.onnx", "--dim", f"batch={2**63 - 1}"), "there is not enough memory"),
+        (("-o", "a" * 300), "cannot be written: File name too long"),
         (("-o", "a.onnx", "--dim", "bacth=1"), "Did you mean 'batch'?"),
         (("-o", "a.onnx", "--dim", "batch"), "NAME=SIZE"),
         (("-o", "a.onnx", "--dim", "batch=0"), "at least 1"),
@@ -276,3 +284,81 @@ def test_an_unknown_pass_is_not_described(cli):
     outcome = cli("passes", "fold-constnts")
     assert outcome.code == 1
     assert outcome.err == "error: there is no pass 'fold-constnts'.\n Did you mean 'fold-constants'?\n"
+
+
+@pytest.mark.parametrize(
+    ("assignment", "row"),
+    [
+        ("optimization.skip=eliminate-noops", ["nodes", "3", "→", "3"]),
+        ("optimization.passes=eliminate-dead-code", ["pipeline", "custom"]),
+        ("optimization.opset=20", ["opset", "21", "→", "20"]),
+        ("optimization.verify=false", ["outputs", "not", "compared:"]),
+        ("optimization.target=ort-cpu", ["pipeline", "ort-cpu"]),
+    ],
+)
+def test_set_reaches_a_key_whose_flag_is_not_given(cli, classifier, assignment, row):
+    outcome = cli("optimize", classifier, "-o", "out.onnx", "--set", assignment)
+    assert outcome.code == 0, outcome.err
+    assert row in [line.split()[: len(row)] for line in outcome.out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("options", "pipeline"),
+    [
+        (("--pipeline", "exact"), "exact"),
+        (("--target", "ort-cpu"), "ort-cpu"),
+        (("--passes", "eliminate-noops"), "custom"),
+    ],
+)
+@pytest.mark.parametrize("configured", ["passes: [eliminate-dead-code]", "target: tvm", "pipeline: aggressive"])
+def test_a_flag_that_chooses_passes_is_stronger_than_the_file(cli, classifier, options, pipeline, configured):
+    Path("config.yaml").write_text(f"optimization:\n  {configured}\n")
+    report = cli("optimize", classifier, "-o", "out.onnx", "--no-verify", *options, "--output-format", "json").json
+    assert report["pipeline"] == pipeline
+
+
+def test_an_opset_that_the_model_cannot_have_fails_and_says_why(cli, write_model):
+    model = write_model(
+        '<ir_version: 8, opset_import: ["": 17]>\n'
+        "g (float[n, 4] x) => (float[n, 4] y) <float[4] s = {1, 1, 1, 1}> { y = LayerNormalization(x, s) }"
+    )
+    outcome = cli("optimize", model, "-o", "out.onnx", "--opset", 13)
+    assert outcome.code == 1
+    assert "opset 13 is asked for, and the model stays at 17: " in outcome.err
+    assert "opset 13 has no LayerNormalization" in outcome.err
+    assert [entry.version for entry in onnx.load("out.onnx").opset_import] == [17]
+
+
+def test_a_dump_that_cannot_be_written_is_no_fault_of_a_pass(cli, classifier):
+    Path("taken").touch()
+    outcome = cli("optimize", classifier, "-o", "out.onnx", "--dump", "taken")
+    assert outcome.code == 1
+    assert "taken: cannot be written" in outcome.err
+    assert not Path("out.onnx").exists()
+
+
+def test_bisect_says_where_the_outputs_are_not_compared(cli, write_model):
+    model = write_model(
+        '<ir_version: 8, opset_import: ["": 17]>\n'
+        "g (float[n, 4] x) => (float[8] y) <int64[1] eight = {8}> { z = Identity(x) y = Reshape(z, eight) }"
+    )
+    outcome = cli("bisect", model)
+    assert outcome.code == 0, outcome.err
+    assert "its outputs are not compared: the original does not run" in " ".join(outcome.out.split())
+
+
+@pytest.mark.parametrize("made", [os.mkfifo, lambda path: path.symlink_to("/proc/self/fd/1")])
+def test_a_pipe_and_a_link_to_one_are_not_replaced(cli, classifier, made):
+    special = Path("special")
+    made(special)
+    before = special.lstat()
+    outcome = cli("optimize", classifier, "-o", "special", "--no-verify")
+    assert outcome.code == 1
+    assert "special: is a device or a pipe; name a file." in outcome.err
+    assert special.lstat() == before
+
+
+def test_a_model_in_a_pipe_is_refused(cli):
+    os.mkfifo("pipe")
+    outcome = cli("optimize", "pipe", "-o", "out.onnx")
+    assert (outcome.code, outcome.err) == (1, "error: pipe: is a pipe or a device; name a file.\n")

@@ -166,7 +166,8 @@ def session(
     """
     from onnxsmith.config_loading import load_config, parse_assignments
 
-    loaded = load_config(config, flags={**parse_assignments(assignments or []), **(flags or {})})
+    given = {key: value for key, value in (flags or {}).items() if value is not None}
+    loaded = load_config(config, flags={**parse_assignments(assignments or []), **given})
     console = "ERROR" if quiet else ("INFO" if verbose == 1 else "DEBUG") if verbose else console_level or "WARNING"
     if console_level == "config" and not (quiet or verbose):
         console = loaded.config.logging.level

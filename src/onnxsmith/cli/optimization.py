@@ -25,7 +25,11 @@ from onnxsmith.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rich.console import RenderableType
+
+    from onnxsmith.graph_optimizer.optimize_report import OptimizeReport
 
 PipelineOption = Annotated[
     str | None,
@@ -124,13 +128,18 @@ def optimize(
         title="optimising",
     ) as run:
         levels = [output_dir / f"optimized_{name}.onnx" for name in Level] if output_dir is not None else []
+        missed = None
         run.protect(output, *levels, inputs=inputs or [])
         if by_runtime:
             differing = _by_runtime(run, model, output, output_dir, level=level, inputs=inputs, dims=parse_dims(dims))
         else:
             assert output is not None
-            _by_passes(run, model, output, inputs=inputs, dims=parse_new_dims(dims), dump=dump, explain=explain)
+            missed = _by_passes(
+                run, model, output, inputs=inputs, dims=parse_new_dims(dims), dump=dump, explain=explain
+            )
             differing = []
+    if missed is not None:
+        fail_gate(missed)
     if differing:
         fail_gate(f"the outputs at {', '.join(differing)} differ from the original's.")
 
@@ -193,9 +202,14 @@ def _choice(
     pipeline: str | None, target: str | None, passes: str | None, skip: str | None, opset: int | None
 ) -> dict[str, Any]:
     """The keys of `optimization` that say which passes run."""
-    if sum(map(bool, (pipeline, target, passes))) > 1:
+    if sum(option is not None for option in (pipeline, target, passes)) > 1:
         raise typer.BadParameter("give one of --pipeline, --target and --passes")
-    return {"pipeline": pipeline, "target": target, "passes": passes, "skip": skip, "opset": opset}
+    if passes is not None and not passes.strip(" ,"):
+        raise typer.BadParameter("--passes names no pass; leave it out for the pipeline")
+    choice: dict[str, Any] = {"pipeline": pipeline, "target": target, "passes": passes}
+    if any(option is not None for option in choice.values()):  # a flag is stronger than what the configuration chose
+        choice = {"pipeline": pipeline, "target": target or "", "passes": passes or []}
+    return {**choice, "skip": skip, "opset": opset}
 
 
 def _by_passes(
@@ -207,7 +221,8 @@ def _by_passes(
     dims: dict[str, int | str],
     dump: Path | None,
     explain: bool,
-) -> None:
+) -> str | None:
+    """Optimises by our passes. Returns what was asked for and could not be done, or None."""
     from onnxsmith.model.checking import start_early
 
     checking = start_early(model, run.config.limits)
@@ -224,6 +239,7 @@ def _by_passes(
         config=run.config,
         progress=run.progress,
     )
+    missed = _missed(report, dims or run.config.optimization.dims, run.config.optimization.opset)
     if not explain:
         report = report.model_copy(update={"notes": ()})
 
@@ -233,6 +249,21 @@ def _by_passes(
         return render_optimization(report)
 
     run.emit(report, rendered)
+    return missed
+
+
+def _missed(report: OptimizeReport, dims: Mapping[str, int | str], opset: int | None) -> str | None:
+    """What the file is not like, of what was asked for, and why."""
+    reasons = {gone.name: gone.reason for gone in report.rolled_back}
+    for note in report.notes:
+        reasons.setdefault(note.name, f"{note.node}: {note.reason}")
+    if opset is not None and report.opset_after != opset:
+        why = reasons.get("convert-opset") or report.unchanged
+        return f"opset {opset} is asked for, and the model stays at {report.opset_after}: {why}."
+    if dims and "specialize-shapes" not in {step.name for step in report.steps if report.unchanged is None}:
+        why = reasons.get("specialize-shapes") or report.unchanged
+        return f"the dimensions are not as asked for: {why}."
+    return None
 
 
 def _by_runtime(

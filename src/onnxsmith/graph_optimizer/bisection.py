@@ -35,7 +35,7 @@ class BisectReport(Record):
         pipeline: The pipeline.
         culprit: The pass that breaks the model, or None where none does.
         step: Which run of a pass it was, from 0.
-        reason: What is wrong after it.
+        reason: What is wrong after it; where no pass is to blame, why the outputs were not compared, or None.
         nodes: The nodes of the smallest part that shows it, in order; empty where no part alone does.
         op_types: Their operators.
         part: The file with that part, or None.
@@ -82,7 +82,9 @@ def bisect(
     candidate = examiner.examine(examiner.run(skip))
     blamed = _blamed(examiner, candidate, skip)
     if blamed is None:
-        return BisectReport(model=model.name, pipeline=examiner.name, culprit=None)
+        return BisectReport(
+            model=model.name, pipeline=examiner.name, culprit=None, reason=candidate.verification.reason
+        )
     before = examiner.run(skip, blamed.number).model
     step = next(step for step in passes_of(examiner.stages) if step.name == blamed.name)
     wrong = next((check.kind for check in candidate.verification.checks if not check.agreement.agree), None)

@@ -109,7 +109,8 @@ class Examiner:
         """Holds a result's interface, validity and outputs against the original's."""
         differences, refined = compare_interfaces(self._asked, result.model)
         if differences:
-            return Candidate(result, (), Verification(agree=None), f"the interface differs: {differences[0]}")
+            difference = f"the interface differs: {differences[0]}"
+            return Candidate(result, (), Verification(agree=None, reason=difference), difference)
         if not self._verify:
             return Candidate(result, refined, Verification(agree=None, reason=NOT_VERIFIED), None)
         self._progress("comparing the outputs", 0, 0)

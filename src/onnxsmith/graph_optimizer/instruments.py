@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from onnxsmith.errors import OnnxsmithError
+from onnxsmith.errors import OnnxsmithError, OutputError
 from onnxsmith.graph_optimizer.passes.base import Pass, PassResult
 from onnxsmith.graph_optimizer.structure import find_fault
 from onnxsmith.model import Model
@@ -13,6 +13,10 @@ from onnxsmith.model import Model
 
 class PassFault(Exception):  # noqa: N818
     """A pass broke the model; it is rolled back."""
+
+
+class DumpError(OutputError):
+    """The model after a pass cannot be saved, which is no fault of the pass."""
 
 
 class Instrument:
@@ -56,9 +60,15 @@ class Dump(Instrument):
         self.folder = folder
 
     def after(self, number: int, step: Pass, result: PassResult) -> None:
-        """Saves it."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        result.model.save(self.folder / f"{number:02d}-{step.name}.onnx")
+        """Saves it.
+
+        Raises:
+            DumpError: It cannot be saved.
+        """
+        try:
+            result.model.save(self.folder / f"{number:02d}-{step.name}.onnx")
+        except OutputError as error:
+            raise DumpError(error.message, error.hint) from None
 
 
 class NumbersCheck(Instrument):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from onnxsmith.graph_optimizer.instruments import Instrument, Only, StructureCheck, fault_of
+from onnxsmith.graph_optimizer.instruments import DumpError, Instrument, Only, StructureCheck, fault_of
 from onnxsmith.graph_optimizer.passes.base import Note, Pass
 from onnxsmith.model import Model
 from onnxsmith.model.weights import holdings
@@ -184,6 +184,8 @@ class _Attempt:
             if result.changed:
                 for instrument in self._instruments:
                     instrument.after(number, step, result)
+        except DumpError:
+            raise
         except Exception as error:
             logger.debug("%s failed", step.name, exc_info=True)
             rollback = Rollback(name=step.name, number=number, reason=fault_of(error))

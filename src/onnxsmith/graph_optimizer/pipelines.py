@@ -176,6 +176,9 @@ def plan(options: OptimizationConfig) -> tuple[str, tuple[Stage, ...]]:
         first.append(make_pass("specialize-shapes", {"dims": options.dims}))
     if options.opset is not None:
         first.append(make_pass("convert-opset", {"opset": options.opset}))
+    for step in first:
+        if step.name in options.skip:
+            raise PassError(f"{step.name} is skipped, and needed for what is asked: {step.options()}.")
     return name, ((Stage(tuple(first)), *stages) if first else stages)
 
 

@@ -17,6 +17,9 @@ SEQUENCE = 128
 IMAGE = 224
 OTHER = 1
 
+LARGEST = 2**63 - 1
+"""The largest size that a model can write down."""
+
 _CHANNELS = (1, 3, 4)
 _BATCH_NAMES = (re.compile(r"(\w+_)?(batch|batch_?size|bs)"), re.compile("n"))
 _EXPRESSION = re.compile(r"[\w\s()+*/-]+")
@@ -146,6 +149,8 @@ def _named(
             raise TensorError(f"no dynamic dimension is called '{name}'.{suggestion}", _known(keys, inputs))
         if matching and size < 1:
             raise TensorError(f"dimension '{name}' is asked to be {size}; it must be at least 1.")
+        if matching and size > LARGEST:
+            raise TensorError(f"dimension '{name}' is asked to be {size}; a file holds {LARGEST} at most.")
         result.update(dict.fromkeys(matching, size))
     return result
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 import zlib
 from collections.abc import Collection
 from typing import Any
@@ -101,6 +103,8 @@ def _array(
             info = np.iinfo(target)
             return np.asarray(rng.integers(info.min, info.max, shape, endpoint=True)).astype(target)
         return np.asarray(rng.integers(0, 2, shape)).astype(target)
+    if math.prod(shape) > sys.maxsize // 16:
+        raise MemoryError(f"an array with shape {shape}")
     normal = rng.standard_normal(shape)
     if np.issubdtype(target, np.complexfloating):
         return np.asarray(normal + 1j * rng.standard_normal(shape)).astype(target)

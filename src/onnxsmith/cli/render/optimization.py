@@ -73,19 +73,22 @@ def verification_text(verification: Verification) -> str:
     """Whether the outputs agree, on what, and how closely."""
     if verification.agree is None:
         return f"not compared: {verification.reason}"
-    errors = [check.agreement.max_abs_error for check in verification.checks]
-    largest = max((error for error in errors if error is not None), default=None)
-    error = "" if largest is None else f", largest error {largest:.1e}"
-    kinds = ", ".join(check.kind for check in verification.checks)
+    errors = [(check.agreement.max_abs_error or 0.0, check.kind) for check in verification.checks]
+    largest, where = max(errors, key=lambda error: error[0], default=(0.0, ""))
+    error = f", largest error {largest:.1e}" + (f" on {where}" if largest and len(errors) > 1 else "")
+    kinds = ", ".join(kind for _, kind in errors)
     if verification.agree:
-        return f"agree on {len(verification.checks)} kinds of input ({kinds}){error}"
+        return f"agree on {len(errors)} kind{'s' * (len(errors) != 1)} of input ({kinds}){error}"
     return f"DIFFER {verification.reason}"
 
 
 def render_bisection(report: BisectReport) -> Parts:
     """The text of `onnxsmith bisect`."""
     if report.culprit is None:
-        return [facts(report.model, [("pipeline", report.pipeline), ("result", "no pass breaks the model")])]
+        result = "no pass breaks the model"
+        if report.reason is not None:
+            result += f", as far as the graph tells; its outputs are not compared: {report.reason}"
+        return [facts(report.model, [("pipeline", report.pipeline), ("result", result)])]
     return [
         facts(
             report.model,
