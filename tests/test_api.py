@@ -92,3 +92,18 @@ def test_optimised_models_load_in_the_runtime(write_model, tmp_path):
     for file in (tmp_path / "levels").glob("*.onnx"):
         assert onnx.load(file).graph.output[0].name == "y"
         np.testing.assert_array_equal(onnxsmith.infer(file, {"x": np.ones(2, np.float32)}).outputs["y"], [-1, -1])
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"level": "ORT_ENABLE_SOME"}, "there is no level 'ORT_ENABLE_SOME'"),
+        ({"level": "ORT_ENABLE_ALL", "passes": ["eliminate-noops"]}, "runs none of our passes"),
+        ({"level": "ORT_ENABLE_ALL", "dump": "steps"}, "runs none of our passes"),
+    ],
+)
+def test_a_level_is_known_and_alone(write_model, tmp_path, options, expected):
+    path = write_model("g (float[2] x) => (float[2] y) { y = Neg(x) }")
+    with pytest.raises(onnxsmith.UserError, match=expected):
+        onnxsmith.optimize(path, tmp_path / "o.onnx", **options)
+    assert not (tmp_path / "o.onnx").exists()

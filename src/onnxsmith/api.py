@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, overload
 import onnx
 import onnx_ir as ir
 
-from onnxsmith.config import Config, Level
+from onnxsmith.config import LEVELS, Config, Level
 from onnxsmith.config_loading import override
+from onnxsmith.errors import PassError
 from onnxsmith.model import Checking, Model
 from onnxsmith.records import Progress, no_progress
 
@@ -158,7 +159,7 @@ def optimize(
 
     Raises:
         InvalidModelError: The model is invalid.
-        PassError: A pass, a pipeline or a target is unknown.
+        PassError: A pass, a pipeline, a target or a level is unknown, or options for our passes are given with a level.
         TensorError: A dimension is unknown, or one of `feeds` does not fit.
         RuntimeFailure: With `level`: ONNX Runtime refuses the model.
         OutputError: The output is the input, or cannot be written.
@@ -166,6 +167,10 @@ def optimize(
     if level is not None:
         from onnxsmith.graph_optimizer import OptimizationPipeline
 
+        if options or dump is not None:
+            raise PassError(f"with level={level!r} ONNX Runtime optimises, and runs none of our passes.")
+        if level not in LEVELS:
+            raise PassError(f"there is no level {level!r}.", f"There are: {', '.join(LEVELS)}.")
         pipeline = OptimizationPipeline(config)
         sizes = {key: int(size) for key, size in (dims or {}).items()}
         return pipeline.optimize(load(model), output, level, feeds=feeds, dims=sizes, progress=progress)

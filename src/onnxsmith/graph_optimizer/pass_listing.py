@@ -123,7 +123,7 @@ def _describe(name: str) -> PassInfo:
             OptionInfo(
                 name=field.name,
                 description=described.get(field.name, ""),
-                type=str(field.type),
+                type=field.type.__name__ if type(field.type) is type else str(field.type),
                 default=None if field.default is dataclasses.MISSING else field.default,
                 required=field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
             )

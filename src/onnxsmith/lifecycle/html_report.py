@@ -70,7 +70,8 @@ def _overview(subject: SubjectReport) -> dict[str, Any]:
         "size": subject.inspection.size_bytes,
         "agree": None if any(agree is None for agree in agreements) else all(agreements),
         "largest_error": max(
-            (check.agreement.max_abs_error or 0.0 for check in subject.optimized.verification.checks), default=0.0
+            ((check.agreement.max_abs_error or 0.0, check.kind) for check in subject.optimized.verification.checks),
+            default=(0.0, ""),
         ),
         "slowest": subject.profile.slowest_nodes[0] if subject.profile.slowest_nodes else None,
     }
