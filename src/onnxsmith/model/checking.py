@@ -45,7 +45,7 @@ class Checking:
         what = f"checking {self._name}"
         try:
             self._complaint = run_supervised(
-                "onnxsmith.model.native_check:check", source, limits=limits, what=what
+                "onnxsmith.model.quick_check:check", source, limits=limits, what=what
             ).value
         except BaseException as error:  # noqa: BLE001 - it is raised where it is asked for
             self._error = error

@@ -1,11 +1,10 @@
-"""What ONNX's checker says of a model, in a child process that loads nothing else."""
+"""What ONNX's checker says of a model."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import tempfile
-from collections.abc import Callable
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
@@ -19,11 +18,6 @@ SMALL_TENSOR_ELEMENTS = 1024
 _LARGEST_ELEMENT = 16
 _WEIGHTS = "weights"
 _ORT_DOMAIN = "com.microsoft"
-
-
-def check(source: Path | bytes, *, progress: Callable[[str, int, int], None]) -> str | None:
-    """Runs in the child. Returns the checker's complaint."""
-    return complaint(read(source))
 
 
 def read(source: Path | bytes) -> onnx.ModelProto:
@@ -88,7 +82,10 @@ def _leave_weights_out(proto: onnx.ModelProto, folder: Path | None) -> None:
 
 
 def _embed(tensor: onnx.TensorProto, folder: Path) -> None:
-    from onnxsmith.model.external_data import embed  # it brings onnx-ir with it
+    from onnxsmith.model import bare_onnx
+
+    bare_onnx.uninstall()
+    from onnxsmith.model.external_data import embed  # it brings onnx-ir with it, which needs all of onnx
 
     embed(tensor, folder)
 
