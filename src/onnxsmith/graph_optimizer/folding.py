@@ -204,7 +204,11 @@ class _Planner:
     def collect(self) -> None:
         """Finds the nodes with constant inputs, outer graphs first."""
         for _, graph in self._model.graphs():
-            self._constants.update(constants_of(graph, overridable=self._overridable))
+            self._constants.update(
+                value
+                for value in constants_of(graph, overridable=self._overridable)
+                if value.is_initializer() or self._facts.tensor(value) is not None  # a sparse Constant is not read
+            )
             for node in graph:
                 self._visit(node)
 

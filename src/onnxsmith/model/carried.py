@@ -146,6 +146,8 @@ def unpack(message: onnx.ModelProto, model: ir.Model) -> None:
             name = attribute.name
             attribute.ParseFromString(attribute.t.raw_data)
             attribute.name = name
+    for function in message.functions:
+        function.domain = function.domain  # onnx-ir leaves an empty one out, and the checker then misses it
     for stored in carried.training:
         message.training_info.add().ParseFromString(stored)
 
