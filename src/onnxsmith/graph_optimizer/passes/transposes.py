@@ -22,6 +22,8 @@ _UNARY = frozenset(
     )
 )
 _BINARY = frozenset(("Add", "Div", "Max", "Min", "Mul", "Pow", "Sub"))
+_MOST_ACROSS = 64
+"""The elementwise nodes between two Transposes: to look further would take the square of the nodes of a long chain."""
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,8 @@ def _cancel_across(node: ir.Node, perm: list[int], editor: Editor) -> bool:
     value = node.inputs[0]
     user = node
     while True:
+        if len(chain) > _MOST_ACROSS:
+            return False
         if value is None or editor.only_user(value) is not user:
             return False
         before = editor.producer(value, "Transpose", *_UNARY, *_BINARY)
