@@ -362,3 +362,24 @@ def test_a_model_in_a_pipe_is_refused(cli):
     os.mkfifo("pipe")
     outcome = cli("optimize", "pipe", "-o", "out.onnx")
     assert (outcome.code, outcome.err) == (1, "error: pipe: is a pipe or a device; name a file.\n")
+
+
+@pytest.mark.parametrize("command", [("optimize", "new.onnx", "-o", "out.onnx"), ("bisect", "new.onnx")])
+def test_an_opset_that_nobody_knows_is_refused(cli, classifier, command):
+    model = onnx.load(classifier)
+    model.opset_import[0].version = 999
+    onnx.save(model, "new.onnx")
+    outcome = cli(*command)
+    assert outcome.code == 1
+    assert "new.onnx: has opset 999, and the newest that the installed onnx knows is " in outcome.err
+    assert not Path("out.onnx").exists()
+
+
+def test_a_dump_does_not_overwrite_the_model(cli, classifier):
+    Path("steps").mkdir()
+    model = Path("steps/05-eliminate-noops.onnx")
+    model.write_bytes(classifier.read_bytes())
+    outcome = cli("optimize", model, "-o", "out.onnx", "--dump", "steps")
+    assert outcome.code == 1
+    assert "05-eliminate-noops.onnx: is the input itself, and the input is never overwritten." in outcome.err
+    assert model.read_bytes() == classifier.read_bytes()

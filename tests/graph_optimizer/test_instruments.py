@@ -41,7 +41,7 @@ def test_the_numbers_are_checked():
 
 def test_the_model_is_saved_after_each_pass_that_changed_it(tmp_path):
     stages = [Stage((DropIdentity(), DropIdentity(), SwapSub()))]
-    PassPipeline(stages, [Dump(tmp_path / "new" / "dump")]).run(lambda: model_of(TEXT))
+    PassPipeline(stages, [Dump(tmp_path / "new" / "dump", model_of(TEXT))]).run(lambda: model_of(TEXT))
     files = sorted((tmp_path / "new" / "dump").iterdir())
     assert [file.name for file in files] == ["00-drop-identity.onnx", "02-swap-sub.onnx"]
     assert [node.op_type for node in onnx.load(files[0]).graph.node] == ["Sub", "Relu"]

@@ -113,7 +113,7 @@ def test_every_kind_of_bad_pass_is_named(optimize):
 
 def test_where_only_bad_passes_run_the_model_comes_back_as_it_was(optimize):
     report, model = optimize(passes=["swap-sub"])
-    assert report.unchanged == "no pass found anything to do"
+    assert report.unchanged == "no pass found anything to do, but for those that are rolled back"
     assert [gone.name for gone in report.rolled_back] == ["swap-sub"]
     assert ops(model) == ["Identity", "Sub", "Identity", "Relu"]
     np.testing.assert_array_equal(run(model, {"x": floats([3, 1])})[0], [[2, 0]])

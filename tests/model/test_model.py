@@ -93,7 +93,7 @@ def test_unreadable_file(write_model, monkeypatch):
 
 def test_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ModelFileError, match="is empty"):
+    with pytest.raises(ModelFileError, match="is a pipe or a device"):
         Model.load(tmp_path / "pipe")
 
 

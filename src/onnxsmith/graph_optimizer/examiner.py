@@ -8,6 +8,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import onnx
+
 from onnxsmith.config import Config
 from onnxsmith.errors import InvalidModelError
 from onnxsmith.graph_optimizer.agreement import Verification
@@ -57,6 +59,9 @@ class Examiner:
     Attributes:
         name: The pipeline's name.
         stages: Its stages.
+
+    Raises:
+        InvalidModelError: The model's opset is newer than any that is known here.
     """
 
     def __init__(
@@ -69,6 +74,12 @@ class Examiner:
         dump: Path | None = None,
         progress: Progress = no_progress,
     ) -> None:
+        newest = onnx.defs.onnx_opset_version()
+        if model.opset > newest:
+            raise InvalidModelError(
+                f"{model.name}: has opset {model.opset}, and the newest that the installed onnx knows is {newest}.",
+                "What its operators mean cannot be known here; upgrade onnx.",
+            )
         options = config.optimization
         self._config = config
         self._model = model
@@ -79,7 +90,7 @@ class Examiner:
         self._asked = model
         if options.dims:  # the interface that the result must have is the original's at these sizes
             self._asked = make_pass("specialize-shapes", {"dims": options.dims}).run(self.fresh()).model
-        instruments: list[Instrument] = [Dump(dump)] if dump is not None else []
+        instruments: list[Instrument] = [Dump(dump, model)] if dump is not None else []
         if verify and options.check == "each":
             instruments.append(NumbersCheck(self.numbers.differs))
         self._pipeline = PassPipeline(self.stages, instruments)

@@ -54,10 +54,12 @@ class Dump(Instrument):
 
     Args:
         folder: Where to; it is made if it is not there.
+        original: The model that the passes began with, whose file is never overwritten.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, original: Model) -> None:
         self.folder = folder
+        self.original = original
 
     def after(self, number: int, step: Pass, result: PassResult) -> None:
         """Saves it.
@@ -65,8 +67,10 @@ class Dump(Instrument):
         Raises:
             DumpError: It cannot be saved.
         """
+        file = self.folder / f"{number:02d}-{step.name}.onnx"
         try:
-            result.model.save(self.folder / f"{number:02d}-{step.name}.onnx")
+            self.original.forbid_overwrite(file)
+            result.model.save(file)
         except OutputError as error:
             raise DumpError(error.message, error.hint) from None
 

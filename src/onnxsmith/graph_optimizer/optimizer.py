@@ -100,7 +100,8 @@ class _Run:
                 self.examiner.fresh(), (), result.seconds, result.notes, result.rolled_back, result.runs
             )
         elif not result.steps:
-            unchanged = "no pass found anything to do"
+            gone = result.rolled_back or rolled_back
+            unchanged = f"no pass found anything to do{', but for those that are rolled back' if gone else ''}"
         after, note = self._save(result, checking)
         unchanged = note or unchanged
         names = [step.name for step in passes_of(self.examiner.stages)]
