@@ -25,6 +25,9 @@ WITH_GRAPHS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 _INITIALIZERS_WITHOUT_INPUTS = 4
 """The IR version from which an initializer need not be a graph input."""
 
+_CROWD = 64
+"""The users of a value above which a change to it brings none of them back: to list thousands each time is slow."""
+
 
 class Editor:
     """The graph of a model under a pass's hands.
@@ -55,6 +58,7 @@ class Editor:
         self.root: ir.Node | None = None
         self.kept: dict[str, Any] = {}
         self._touched: list[ir.Node] = []
+        self._crowded: set[ir.Value] = set()
         self._standard: dict[str, bool] = {}
 
     # What is there
@@ -345,8 +349,12 @@ class Editor:
         return self.root
 
     def _touch_users(self, value: ir.Value) -> None:
+        if value in self._crowded:
+            return
         uses = value.uses()
-        if len(uses) <= 64:  # a value that thousands use must not bring all of them back each time
+        if len(uses) > _CROWD:
+            self._crowded.add(value)
+        else:
             self._touched.extend(use.node for use in uses)
 
     def _replace_output(self, old: ir.Value, new: ir.Value) -> None:

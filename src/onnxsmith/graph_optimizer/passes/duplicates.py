@@ -13,6 +13,9 @@ from onnxsmith.graph_optimizer.passes.equal_tensors import equal_tensors
 from onnxsmith.graph_optimizer.passes.node_keys import NodeKeys
 from onnxsmith.graph_optimizer.passes.rules import GraphPass
 
+_MOST_INPUTS = 4096
+"""Of a node one of whose inputs is changed: to change one takes as long as there are inputs."""
+
 
 @dataclass(frozen=True)
 class EliminateDuplicates(GraphPass):
@@ -75,6 +78,10 @@ class _Merge:
         for old, new in zip(node.outputs, kept.outputs, strict=True):
             if old.is_graph_output() and (new.is_graph_output() or kept.graph is not node.graph):
                 return self._editor.decline(node, "another node makes the same value, and this one is an output")
+        if any(len(use.node.inputs) > _MOST_INPUTS for old in node.outputs for use in old.uses()):
+            return self._editor.decline(
+                node, "what uses it has thousands of inputs, each of which takes long to change"
+            )
         self._editor.root = node
         for old, new in zip(list(node.outputs), kept.outputs, strict=True):
             self._editor.replace(old, new)
