@@ -157,7 +157,7 @@ class _Run:
         if _size_of(model.save(staged)) <= limit or not result.steps:
             return model, None
         _strip(model)
-        _forget_shapes(model)
+        _forget_shapes(model, self.model)
         if (size := _size_of(model.save(staged))) <= limit:
             return model, None
         original = self.examiner.fresh()
@@ -172,12 +172,14 @@ def _strip(model: Model) -> None:
         node.metadata_props.pop(PROVENANCE, None)
 
 
-def _forget_shapes(model: Model) -> None:
-    for _, graph in model.graphs():
-        for node in graph:
-            for value in node.outputs:
-                if not value.is_graph_output() and value.shape is not None:
-                    value.shape = None
+def _forget_shapes(model: Model, original: Model) -> None:
+    """Takes out the shapes of what is computed, and the dtypes too where the original did not declare them."""
+    declared = {value.name for node in original.nodes() for value in node.outputs if value.type is not None}
+    for node in model.nodes():
+        for value in node.outputs:
+            if not value.is_graph_output():
+                value.shape = None
+                value.type = value.type if value.name in declared else None
 
 
 def _op_counts(model: Model) -> dict[str, int]:
