@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -150,21 +151,36 @@ class _Run:
         return saved
 
     def _save_within_limit(self, result: PipelineResult, staged: Path) -> tuple[Model, str | None]:
-        limit = int(self.model.size_bytes * self.options.max_size_ratio)
+        limit = int(self.model.size_bytes * max(1.0, self.options.max_size_ratio))
         model = result.model
+        if not result.steps:
+            return self._save_as_it_is(staged), None
+        _forget_initializers(model)
         if not self.options.provenance:
             _strip(model)
-        if _size_of(model.save(staged)) <= limit or not result.steps:
+        if _size_of(model.save(staged)) <= limit:
             return model, None
         _strip(model)
         _forget_shapes(model, self.model)
         if (size := _size_of(model.save(staged))) <= limit:
             return model, None
-        original = self.examiner.fresh()
-        if size > _size_of(original.save(staged)):  # which may itself be over the limit by a few bytes
-            return original, f"the optimised file has {size:,} bytes, and {limit:,} are allowed"
-        model.save(staged)
-        return model, None
+        return self._save_as_it_is(staged), f"the optimised file has {size:,} bytes, and {limit:,} are allowed"
+
+    def _save_as_it_is(self, staged: Path) -> Model:
+        """Saves the model byte for byte, where it is one file."""
+        if self.model.path is None or self.model.external_files:
+            self.model.save(staged)
+        else:
+            shutil.copyfile(self.model.path, staged)
+        return self.model
+
+
+def _forget_initializers(model: Model) -> None:
+    """Takes the declared types off initializers, whose tensors say the same; they would be written again."""
+    for _, graph in model.graphs():
+        for value in graph.initializers.values():
+            if not value.is_graph_input():
+                value.type = value.shape = None
 
 
 def _strip(model: Model) -> None:

@@ -30,6 +30,30 @@ def render_optimization(report: OptimizeReport) -> Parts:
                 ("time", f"{report.seconds:.2f} s"),
             ],
         ),
+        *_passes(report),
+        *bullets("Rolled back", (f"{gone.name}: {gone.reason}" for gone in report.rolled_back), "yellow"),
+        *bullets("Better known", report.interface_refined),
+        *(
+            [
+                table(
+                    "Why not",
+                    "node",
+                    "operator",
+                    "pass",
+                    "reason",
+                    rows=[(note.node, note.op_type, note.name, note.reason) for note in report.notes],
+                )
+            ]
+            if report.notes
+            else []
+        ),
+    ]
+
+
+def _passes(report: OptimizeReport) -> Parts:
+    if not report.steps:
+        return []
+    return [
         table(
             "Passes",
             "pass",
@@ -49,22 +73,6 @@ def render_optimization(report: OptimizeReport) -> Parts:
                 if total.changes
             ],
             right=(1, 2, 3, 4),
-        ),
-        *bullets("Rolled back", (f"{gone.name}: {gone.reason}" for gone in report.rolled_back), "yellow"),
-        *bullets("Better known", report.interface_refined),
-        *(
-            [
-                table(
-                    "Why not",
-                    "node",
-                    "operator",
-                    "pass",
-                    "reason",
-                    rows=[(note.node, note.op_type, note.name, note.reason) for note in report.notes],
-                )
-            ]
-            if report.notes
-            else []
         ),
     ]
 

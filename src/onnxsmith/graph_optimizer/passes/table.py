@@ -136,7 +136,8 @@ def make_pass(name: str, options: Mapping[str, Any] | None = None) -> Pass:
         made: Pass = TypeAdapter(kind).validate_python(dict(options or {}))
     except ValidationError as error:
         first = error.errors()[0]
-        raise PassError(f"the pass '{name}': option '{'.'.join(map(str, first['loc']))}': {first['msg']}.") from None
+        place = f"option '{'.'.join(map(str, first['loc']))}': " if first["loc"] else ""
+        raise PassError(f"the pass '{name}': {place}{first['msg'].removeprefix('Value error, ')}.") from None
     return made
 
 
