@@ -57,6 +57,31 @@ def test_a_pass_that_breaks_the_interface_is_found(write_model, tmp_path, plante
     assert report.part == tmp_path / "part.onnx"
 
 
+BRANCH = """g (float[2] x, bool c) => (float[2] y) <float[2] w = {1, 2}> { r = Exp(x) [held] h = If (c) <
+then_branch = t () => (float[2] a) { u = INNER a = Tanh(u) },
+else_branch = e () => (float[2] b) { v = INNER b = Neg(v) }>
+y = Tanh(h) }"""
+TURN = """g (float[2] x) => (float[2] y) <int64 n = {2}, bool c = {1}, float[2] w = {1, 2}> { r = Exp(x)
+[held] h = Loop (n, c, r) <body = b (int64 i, bool d, float[2] k) => (bool e, float[2] u) { e = Identity(d) u = INNER }>
+y = Tanh(h) }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "inner", "culprit", "reason"),
+    [
+        (BRANCH, "Sub(r, w)", "swap-sub", "the outputs differ on normal inputs"),
+        (TURN, "Relu(k)", "breaks-structure", "node 'Relu(u)'"),
+    ],
+)
+def test_what_breaks_in_a_subgraph_is_found(write_model, tmp_path, planted, text, inner, culprit, reason):
+    model = Model.load(write_model(text.replace("INNER", inner)))
+    report = bisect(model, config("drop-identity", culprit), output=tmp_path / "part.onnx")
+    assert report.culprit == culprit
+    assert report.reason.startswith(reason)
+    assert report.nodes == ("held",)
+    assert bisect(Model.load(report.part), config(culprit)).culprit == culprit
+
+
 def test_nothing_is_to_blame_where_nothing_is_wrong(write_model, planted):
     report = bisect(Model.load(write_model(SHORT)), config("drop-identity"))
     assert (report.culprit, report.nodes, report.probes) == (None, (), 0)
