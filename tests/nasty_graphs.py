@@ -378,3 +378,5 @@ _text(
     "empty_optional_inputs",
     "g (float[n] x) => (y) <float k = {1}> { a = Clip (x, , k) b = Clip (a, , ) y = Dropout (b, , ) }",
 )
+for _op in ("Softmax", "LogSoftmax", "Hardmax"):
+    _text(f"old_{_op}", f"g (float[3, a, 2, b] x) => (y) {{ y = {_op} <axis = 1> (x) }}", opset=12)
