@@ -86,6 +86,7 @@ def test_stays(body: str, why: str) -> None:
         ("b = Transpose(a) c = Transpose(b) y = Reciprocal(c)", None, None),
         ("y = Div(x, a)", None, None),
         ("y = Div(a, x)", ["Div"], None),
+        ("b = ReduceL2<axes = [1]>(a) y = Div(x, b)", ["ReduceL2", "Div"], ["ReduceL2", "Div"]),
         ("y = Pow(a, minus)", None, None),
         ("y = Pow(a, half)", ["Pow"], None),
     ],

@@ -9,7 +9,8 @@ from onnxsmith.graph_optimizer.editor import Editor
 _HIDES = frozenset(
     (
         *("Abs", "ArgMax", "ArgMin", "Cos", "Cosh", "Equal", "Exp", "Greater", "GreaterOrEqual", "IsInf", "IsNaN"),
-        *("Less", "LessOrEqual", "LogSoftmax", "QuantizeLinear", "Shape", "Sigmoid", "Size", "Softmax"),
+        *("Less", "LessOrEqual", "LogSoftmax", "QuantizeLinear", "ReduceL1", "ReduceL2", "ReduceLogSumExp"),
+        *("ReduceSumSquare", "Shape", "Sigmoid", "Size", "Softmax"),
     )
 )
 """Operators whose results are the same for both zeros."""
