@@ -166,6 +166,8 @@ def test_windows():
         4,
         4,
     )
+    pooled = "y = AveragePool<kernel_shape = [64, 64], strides = [64, 64], ceil_mode = 1>(x)"
+    assert shape_of(pooled, "float[1, 3, 8, 9] x") == (1, 3, 1, 1)
     assert shape_of("y = ConvTranspose<strides = [2, 2]>(x, k)", "float[n, 64, 5, w] x, float[64, 8, 2, 2] k") == (
         N,
         8,

@@ -49,7 +49,7 @@ class _Window:
         if self.auto_pad != "VALID":
             pads = self.pads[axis], self.pads[axis + len(self.strides)]
         room = sub(add(dim, sum(pads)), extent)
-        if isinstance(room, int) and room < 0:
+        if isinstance(room, int) and room < 0 and not (self.ceil_mode and room > -stride):
             raise Unknown
         if not self.ceil_mode:
             return add(floor_div(room, stride), 1)
