@@ -42,6 +42,38 @@ def test_rank_3_stays():
     assert "rank 2" in folded.reasons
 
 
+QUERY_AND_KEY = """g (float[2, 3, 4] x) => (float[2, 3, 2, 3] y, float[2, 3, 1, 4] z) {
+    c = MatMul (x, w) d = Add (b, c) y = Reshape (d, s)
+    e = MatMul (x, v) f = Add (e, a) z = Reshape (f, t) }"""
+ATTENTION = {
+    "w": some(4, 6),
+    "b": some(6),
+    "v": some(4, 4),
+    "a": some(1),
+    "s": np.array([0, 0, 2, -1]),
+    "t": np.array([2, 3, 1, -1]),
+}
+
+
+def test_products_of_one_tensor_share_its_rows():
+    folded = fold(PASS, QUERY_AND_KEY, ATTENTION)
+    assert sorted(folded.left) == ["Gemm"] * 2 + ["Reshape"] * 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("float[2, 3, 4] x", "float[N, 3, 4] x"),
+        ("f = Add (e, a)", "f = Add (e, e)"),
+        ("f = Add (e, a)", "g = Relu (e) f = Add (g, a)"),
+    ],
+)
+def test_rows_that_no_two_products_share(old, new):
+    text = QUERY_AND_KEY.replace(old, new)
+    constants = {**ATTENTION, "t": np.array([-1, 3, 1, 4]), "s": np.array([-1, 3, 2, 3])}
+    assert "Gemm" not in fold(PASS, text, constants, size=2).left
+
+
 def test_whole_numbers_stay():
     text = "g (int32[N, 4] x) => (int32[N, 5] y) { c = MatMul (x, w) y = Add (c, b) }"
     folded = fold(PASS, text, {"w": np.ones((4, 5), np.int32), "b": np.ones(5, np.int32)})

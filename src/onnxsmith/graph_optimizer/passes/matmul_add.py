@@ -12,6 +12,7 @@ from onnxsmith.graph_analysis.symbolic import Dim
 from onnxsmith.graph_optimizer.editor import Editor
 from onnxsmith.graph_optimizer.passes.opset_forms import given
 from onnxsmith.graph_optimizer.passes.rules import RulePass
+from onnxsmith.graph_optimizer.passes.shared_rows import share_rows
 from onnxsmith.graph_optimizer.passes.weights_math import GEMM_SINCE, GEMM_TYPES, GEMM_WITHOUT_C
 
 _READ_BYTES = 1 << 20
@@ -20,7 +21,7 @@ _READ_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class FuseMatmulAdd(RulePass):
-    """Makes a Gemm of a MatMul of rank 2 and what is around it: an Add after it, a Transpose before it."""
+    """Makes a Gemm of a MatMul and what is around it: an Add after it, a Transpose or a shared Reshape before it."""
 
     name: ClassVar[str] = "fuse-matmul-add"
     exact: ClassVar[bool] = False
@@ -35,7 +36,7 @@ class FuseMatmulAdd(RulePass):
                 return _fuse_add(editor, node)
             case "Gemm":
                 return _take_transposes(editor, node) or _drop_c(editor, node)
-        return editor.opset >= GEMM_WITHOUT_C and _take_transposes(editor, node)
+        return (editor.opset >= GEMM_WITHOUT_C and _take_transposes(editor, node)) or share_rows(editor, node)
 
 
 def _fuse_add(editor: Editor, node: ir.Node) -> bool:
