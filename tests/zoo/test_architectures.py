@@ -142,6 +142,23 @@ def test_every_level_computes_the_same(exported, tmp_path):
     assert min(level.nodes_after for level in report.levels) < result.node_count
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"pipeline": "aggressive"}, {"pipeline": "exact"}, {"target": "ort-cpu"}], ids=str
+)
+def test_it_is_optimised_and_stays_right(exported, tmp_path, options):
+    path, _, architecture = exported
+    report = onnxsmith.optimize(path, tmp_path / "out.onnx", **options)
+    assert report.rolled_back == ()
+    assert report.verification.agree is True, report.verification
+    assert report.unchanged is None
+    assert report.nodes_after < report.nodes_before
+    assert report.size_after <= 1.02 * report.size_before
+    before, after = onnxsmith.load(path), onnxsmith.load(report.output)
+    assert [spec.name for spec in after.inputs] == list(architecture.inputs)
+    assert after.inputs == before.inputs
+    assert [(spec.name, spec.dtype) for spec in after.outputs] == [(spec.name, spec.dtype) for spec in before.outputs]
+
+
 def test_it_runs_is_measured_and_profiled(exported):
     path, *_ = exported
     result = onnxsmith.infer(path, dims={"batch": 2})
