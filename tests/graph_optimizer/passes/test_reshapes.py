@@ -100,3 +100,34 @@ def test_expand_to_a_shape_that_follows_from_its_input() -> None:
     text = """g (float[N, 1] x) => (float[2, N, 4] y) <int64[1] zero = {0}, int64[1] two = {2}, int64[1] four = {4}> {
         h = Shape(x) n = Gather(h, zero) s = Concat<axis = 0>(two, n, four) y = Expand(x, s) }"""
     assert left(PASS, text) == ["Expand"]
+
+
+FEED_FORWARD = """g (float[6, 4] x) => (float[6, 4] y)
+    <int64[3] wide = {-1, 2, 4}, int64[2] flat = {-1, 4}, float half = {0.5}, float[1] cube = {3.0}, float[4] many> {
+    a = Reshape(x, wide) h = Mul(a, half) p = Pow(a, cube) s = Add(a, p) t = Tanh(s) m = Mul(h, t) y = Reshape(m, flat)
+    }"""
+
+
+def test_a_view_that_is_undone_after_elementwise_nodes_goes() -> None:
+    text = FEED_FORWARD.replace(", float[4] many", "")
+    operators, result = run_pass(PASS, text)
+    assert operators == ["Mul", "Pow", "Add", "Tanh", "Mul"]
+    assert result.changes
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Pow(a, cube)", "Pow(a, many)"),
+        ("t = Tanh(s)", "t = Softmax(s)"),
+        ("y) <", "y, float[3, 2, 4] t) <"),
+        ("Add(a, p)", "Add(x, p)"),
+    ],
+)
+def test_a_view_that_counts_between_stays(old: str, new: str) -> None:
+    text = FEED_FORWARD.replace("many>", "many = {1.0, 2.0, 3.0, 4.0}>")
+    text = text.replace("y)\n    <", "y) <").replace(old, new)
+    if old.startswith("Add"):
+        text = text.replace("x)", "x, float[3, 2, 4] z)").replace("Add(x, p)", "Add(z, p)")
+    operators, _ = run_pass(PASS, text)
+    assert operators.count("Reshape") == 2

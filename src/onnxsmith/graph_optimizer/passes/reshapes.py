@@ -18,6 +18,7 @@ from onnxsmith.graph_optimizer.passes.opset_forms import (
     reshape_form,
 )
 from onnxsmith.graph_optimizer.passes.rules import RulePass
+from onnxsmith.graph_optimizer.passes.undone_views import undo_view
 from onnxsmith.graph_optimizer.passes.views import VIEWS, emit_view, reshape_target
 
 _REDUCING = REDUCTIONS | {"ArgMax", "ArgMin"}
@@ -41,7 +42,12 @@ class SimplifyReshapes(RulePass):
         """Merges a view with what is before it, or makes its shape constant."""
         if node.op_type == "Expand":
             return _drop_expand(node, editor) or _constant_expand(node, editor)
-        return _merge_views(node, editor) or _merge_reduction(node, editor) or _constant_reshape(node, editor)
+        return (
+            _merge_views(node, editor)
+            or _merge_reduction(node, editor)
+            or _constant_reshape(node, editor)
+            or undo_view(node, editor)
+        )
 
 
 def _merge_views(node: ir.Node, editor: Editor) -> bool:
