@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx.parser
 from structure_helpers import OPSET_21, apply
 
+from onnxsmith.graph_analysis.symbolic import Facts
 from onnxsmith.graph_optimizer.passes.annotate_shapes import AnnotateShapes
+from onnxsmith.model import Model
 
 FEEDS = {"x": np.ones((2, 3, 4), np.float32)}
 
@@ -43,3 +46,9 @@ def test_a_wrong_declaration_gives_way():
 def test_what_is_known_already_is_no_change():
     text = "g (float[2, 3, 4] x) => (float[2, 3, 4] y) <float[2, 3, 4] t> { t = Abs(x)  y = Neg(t) }"
     assert apply(AnnotateShapes(), text, FEEDS, OPSET_21).changes == 0
+
+
+def test_a_slope_larger_than_what_it_bends_is_broadcast_as_the_runtime_does():
+    text = "g (float[2, 3, 4] x) => (float[A, B, C] y) <float[1] k = {3}> { t = PRelu(k, x)  y = Neg(t) }"
+    model = Model.from_proto(onnx.parser.parse_model(OPSET_21 + text))  # ONNX's own inference does not allow it
+    assert Facts(model.ir).static_shape(next(iter(model.nodes())).outputs[0]) == (2, 3, 4)

@@ -78,8 +78,6 @@ def _binary(call: Call) -> list[PartialShape]:
     left, right = call.shape(0), call.shape(1)
     if left == right:
         return [left]
-    if call.node.op_type == "PRelu":
-        return [left]
     if call.opset < 7:
         return [left]
     return [broadcast(left, right)]

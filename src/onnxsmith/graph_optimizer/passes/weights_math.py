@@ -243,8 +243,9 @@ def fold_after(editor: Editor, linear: Linear, affine: Affine, node: ir.Node, sh
         if bias is None:
             raise NotFolded(f"the bias of the {linear.node.op_type} before it is not constant")
         beta = editor.attribute(linear.node, "beta", 1.0) if linear.node.op_type == "Gemm" else 1.0
-        before = bias.astype(np.float64) * beta
-        added = before * affine.scale + affine.shift
+        with np.errstate(all="ignore"):  # what is not finite is found when it is rounded
+            before = bias.astype(np.float64) * beta
+            added = before * affine.scale + affine.shift
         if added.size > max(before.size, linear.channels):
             raise NotFolded(f"the bias of the {linear.node.op_type} before it would grow")
     elif linear.adder is None and affine.shifts and not _gemm_fits(editor, linear, dtype):
@@ -314,21 +315,24 @@ def _shift_of_output(editor: Editor, linear: Linear, shift: np.ndarray) -> np.nd
     if node.op_type == "Conv":
         shape, _ = linear.by_input()
         kernels = weights.astype(np.float64, copy=False).reshape(shape)
-        taps = kernels.sum(axis=tuple(range(3, kernels.ndim)))
-        made = (taps @ vector.reshape(linear.groups, -1, 1)).reshape(-1)
+        with np.errstate(all="ignore"):
+            taps = kernels.sum(axis=tuple(range(3, kernels.ndim)))
+            made = (taps @ vector.reshape(linear.groups, -1, 1)).reshape(-1)
     else:
         if len(linear.shape) != 2:
             raise NotFolded("the weights of the MatMul after it are not of rank 2")
         matrix = weights.astype(np.float64, copy=False)
-        made = np.matmul(matrix, vector) if linear.is_transposed else np.matmul(vector, matrix)
-        made = made * editor.attribute(node, "alpha", 1.0)
+        with np.errstate(all="ignore"):
+            made = np.matmul(matrix, vector) if linear.is_transposed else np.matmul(vector, matrix)
+            made = made * editor.attribute(node, "alpha", 1.0)
     if linear.bias is None:
         return made
     bias = editor.array(linear.bias)
     if bias is None:
         raise NotFolded(f"the bias of the {node.op_type} after it is not constant")
     beta = editor.attribute(node, "beta", 1.0) if node.op_type == "Gemm" else 1.0
-    total: np.ndarray = bias.astype(np.float64) * beta + made
+    with np.errstate(all="ignore"):
+        total: np.ndarray = bias.astype(np.float64) * beta + made
     if total.size > max(bias.size, made.size):
         raise NotFolded(f"the bias of the {node.op_type} after it would grow")
     return total
