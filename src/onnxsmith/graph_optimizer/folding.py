@@ -294,13 +294,11 @@ class _Planner:
         return value if found is None or value.is_graph_output() or found.producer() not in self._folded else found
 
     def _is_idle(self, node: ir.Node) -> bool:
-        """Whether folding would only put a constant in the place of an Identity that an output needs."""
-        return (
-            node.op_type == "Identity"
-            and node.outputs[0].is_graph_output()
-            and node.inputs[0] is not None
-            and node.inputs[0].producer() not in self._folded
-        )
+        """Whether folding would only put a large constant in the place of an Identity that an output needs."""
+        source = node.inputs[0] if node.op_type == "Identity" and node.outputs[0].is_graph_output() else None
+        if source is None or source.producer() in self._folded:
+            return False
+        return self._facts.static_shape(source) != ()
 
     def _why_not(self, node: ir.Node) -> str | None:
         """Why a node with constant inputs must not fold, or None."""

@@ -215,6 +215,17 @@ def test_the_budget_is_one_over_all_runs():
     assert FoldingState.of(model).left(model, 1000) == 1000 - FoldingState.of(model).taken
 
 
+def test_the_condition_of_a_loop_is_a_constant_in_its_body():
+    result = fold(
+        """g (float[2] x) => (float[2] y) <int64 n = {3}, bool keep = {1}> {
+        y = Loop(n, keep, x) <body = b (int64 i, bool c, float[2] v) => (bool more, float[2] w)
+            { more = Identity(keep) w = Add(v, v) }> }""",
+        {"x": np.ones(2, np.float32)},
+    )
+    (loop,) = (node for node in result.model.nodes() if node.op_type == "Loop")
+    assert sorted(node.op_type for node in loop.attributes["body"].as_graph()) == ["Add", "Constant"]
+
+
 def test_a_size_that_only_computing_tells_is_in_the_budget():
     weight = np.ones((40, 40), np.float32)
     result = fold(
