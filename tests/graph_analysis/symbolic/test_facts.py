@@ -336,3 +336,29 @@ def test_a_long_chain():
         value = nodes[-1].outputs[0]
     graph = ir.Graph([x], [value], nodes=nodes, opset_imports={"": 18})
     assert Facts(ir.Model(graph, ir_version=9)).shape(value) == (BATCH, 4)
+
+
+@pytest.mark.parametrize(
+    ("body", "shape"),
+    [
+        ("r = com.microsoft.QLinearAdd(x, s, p, z, s, p, s, p)", (N, 8, 4, M)),
+        ("r = com.microsoft.QLinearSigmoid(x, s, p, s, p)", (N, 8, 4, M)),
+        ("r = com.microsoft.QLinearConcat<axis = 1>(s, p, x, s, p, x, s, p)", (N, 16, 4, M)),
+        ("r = com.microsoft.QLinearGlobalAveragePool(x, s, p, s, p)", (N, 8, 1, 1)),
+    ],
+)
+def test_quantised_operators_of_onnxruntime(body, shape):
+    text = f"""<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]>
+        g (int8[n, 8, 4, m] x, int8[8, 1, 1] z, float s, int8 p) => (int8[a, b, c, d] y) {{ {body} y = Identity(r) }}"""
+    facts, values = facts_of(text)
+    assert facts.shape(values["r"]) == shape
+    assert facts.dtype(values["r"]) == ir.DataType.INT8
+
+
+def test_labels_of_a_classifier_have_a_type():
+    text = """<ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>
+        g (float[n, 2] x) => (int64[n] label, float[n, 2] p) {
+        l, q = ai.onnx.ml.LinearClassifier<coefficients = [1.0, 2.0, 3.0, 4.0], classlabels_ints = [0, 1]>(x)
+        label = Identity(l) p = Identity(q) }"""
+    facts, values = facts_of(text)
+    assert (facts.dtype(values["l"]), facts.dtype(values["q"])) == (ir.DataType.INT64, ir.DataType.FLOAT)

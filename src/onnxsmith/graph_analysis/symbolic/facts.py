@@ -14,6 +14,7 @@ from onnxsmith.graph_analysis.symbolic import (  # noqa: F401  (they fill the ta
     evaluation,
     layout,
     networks,
+    quantized,
     selection,
     signals,
     windows,
@@ -50,6 +51,7 @@ _FAILURES = (
 """What a rule may raise on a node that makes no sense; nothing is known of its outputs then."""
 
 _DEFAULT_DOMAINS = frozenset(("", "ai.onnx"))
+_LEARNING = "ai.onnx.ml"
 _WHOLE_TYPES = frozenset(
     (
         ir.DataType.INT64,
@@ -282,7 +284,8 @@ class Facts:
         if (node.domain not in _DEFAULT_DOMAINS and op_type not in RULES) or (
             self._model.functions and node.op_identifier() in self._model.functions
         ):
-            return [declared(output, named=False) for output in node.outputs]
+            given = [declared(output, named=False) for output in node.outputs]
+            return self._learned(node, given) if node.domain == _LEARNING else given
         if op_type == "Constant":
             tensor = self.tensor(node.outputs[0])
             return [NOTHING if tensor is None else self._constant(node.outputs[0], tensor)]
@@ -330,6 +333,18 @@ class Facts:
     def _inputs(self, node: ir.Node) -> list[Info | None]:
         known = self._known
         return [None if given is None else known.get(given, NOTHING) for given in node.inputs]
+
+    def _learned(self, node: ir.Node, given: Sequence[Info]) -> Sequence[Info]:
+        """What is known of an operator of ONNX's machine learning domain: its types, where none is declared."""
+        call = Call(node, self._inputs(node), self._model.opset_imports.get(_LEARNING, 1))
+        try:
+            found = infer_with_onnx(call, self._model.opset_imports, self._model.ir_version, _LEARNING)
+        except _FAILURES:
+            return given
+        return [
+            Info(inferred.dtype, other=inferred.other) if info.dtype is None and info.other is None else info
+            for info, inferred in zip(given, found, strict=True)
+        ]
 
     def _opset(self, node: ir.Node) -> int:
         graph = node.graph

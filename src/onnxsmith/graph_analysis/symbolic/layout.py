@@ -9,6 +9,7 @@ import onnx_ir as ir
 from onnxsmith.graph_analysis.symbolic.call import (
     Call,
     Element,
+    Info,
     PartialShape,
     Shape,
     Unknown,
@@ -208,7 +209,12 @@ def _tile(call: Call) -> list[PartialShape]:
 
 @rule("Concat")
 def _concat(call: Call) -> list[PartialShape]:
-    shapes = [info.shape for info in call.inputs if info is not None]
+    return [concatenated(call, call.inputs)]
+
+
+def concatenated(call: Call, parts: Sequence[Info | None]) -> PartialShape:
+    """The shape of some inputs of a node along its axis."""
+    shapes = [info.shape for info in parts if info is not None]
     known = [shape for shape in shapes if shape is not None]
     if not known:
         raise Unknown
@@ -225,7 +231,7 @@ def _concat(call: Call) -> list[PartialShape]:
             result.append(total if len(known) == len(shapes) else None)
         else:  # they are all the same, so the one that says most
             result.append(next((shape[index] for shape in known if isinstance(shape[index], int)), known[0][index]))
-    return [result]
+    return result
 
 
 @rule("Split")

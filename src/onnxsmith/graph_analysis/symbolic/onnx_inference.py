@@ -14,8 +14,8 @@ from onnxsmith.graph_analysis.symbolic.call import NOTHING, Call, Info, Unknown
 from onnxsmith.graph_analysis.symbolic.dims import Dim, Expr, fresh_symbol
 
 
-def infer_with_onnx(call: Call, imports: Mapping[str, int], ir_version: int) -> list[Info]:
-    """What ONNX says of the outputs of a node of the default domain.
+def infer_with_onnx(call: Call, imports: Mapping[str, int], ir_version: int, domain: str = "") -> list[Info]:
+    """What ONNX says of the outputs of a node.
 
     Raises:
         Unknown: ONNX has no such operator, or an input's type is not known.
@@ -24,10 +24,10 @@ def infer_with_onnx(call: Call, imports: Mapping[str, int], ir_version: int) -> 
     if any(attribute.is_ref() for attribute in node.attributes.values()):
         raise Unknown
     try:
-        schema = onnx.defs.get_schema(node.op_type, call.opset, "")
+        schema = onnx.defs.get_schema(node.op_type, call.opset, domain)
     except onnx.defs.SchemaError as error:
         raise Unknown from error
-    proto = onnx.NodeProto(op_type=node.op_type)
+    proto = onnx.NodeProto(op_type=node.op_type, domain=domain)
     proto.attribute.extend(ir.serde.serialize_attribute(attribute) for attribute in node.attributes.values())
     dims: dict[str, Expr] = {}
     types: dict[str, onnx.TypeProto] = {}
