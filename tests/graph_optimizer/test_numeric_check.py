@@ -105,6 +105,13 @@ def test_two_runs_that_differ_cannot_be_compared():
     assert verification.reason == "two runs of the original differ: it has random operators (RandomNormalLike)"
 
 
+def test_a_model_that_does_not_run_is_wrong_even_where_the_original_is_random():
+    lost = "a = RandomNormalLike(x) b = Constant <value_ints = [7, 7]> () y = Reshape(a, b)"
+    verification = verdict("y = RandomNormalLike(x)", lost)
+    assert verification.agree is False
+    assert verification.reason.startswith("it does not run where the original does")
+
+
 def test_inputs_that_cannot_be_made_are_said():
     proto = model_of("g (float[2] x) => (float[2] y) { y = Relu(x) }").to_proto()
     for value in (proto.graph.input[0], proto.graph.output[0]):

@@ -60,12 +60,12 @@ class NumericCheck:
             other: A model with the same inputs and outputs.
         """
         kinds, outputs, reason = self._reference
-        if reason is not None:
-            return Verification(agree=None, reason=reason)
         try:
-            got = self._run(other, list(kinds.values()))
+            got = self._run(other, list(kinds.values())) if kinds else []
         except RuntimeFailure as error:
             return Verification(agree=False, reason=f"it does not run where the original does: {error.message}")
+        if reason is not None:
+            return Verification(agree=None, reason=reason)
         checks = tuple(
             InputCheck(kind=kind, agreement=self._compare(feeds, expected, answer))
             for (kind, feeds), expected, answer in zip(kinds.items(), outputs, got, strict=True)
@@ -108,7 +108,7 @@ class NumericCheck:
 
     @cached_property
     def _reference(self) -> tuple[dict[str, Mapping[str, Any]], list[dict[str, Any]], str | None]:
-        """The kinds of input that the original takes, its outputs on them, and why there are none."""
+        """The kinds of input that the original takes, its outputs on them, and why they say nothing."""
         try:
             kinds = self._kinds()
         except TensorError as error:
@@ -150,7 +150,8 @@ class NumericCheck:
         if compare_outputs(outputs[0], again).agree:
             return kinds, outputs, None
         random = ", ".join(random_operators(self.model))
-        return {}, [], "two runs of the original differ" + (f": it has random operators ({random})" if random else "")
+        reason = "two runs of the original differ" + (f": it has random operators ({random})" if random else "")
+        return kinds, outputs, reason
 
     def _run(self, model: Model, feeds: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
         selection = ExecutionProviderSelector.select(["CPU"])
