@@ -162,3 +162,14 @@ def test_initializers_that_a_caller_can_override_are_tried_with_other_contents()
     assert numbers.differs(overridable(folded)).startswith("on overridden inputs: output 'y'")
     assert numbers.differs(overridable("y = Mul(x, w)")).startswith("on overridden counts inputs: output 'y'")
     assert NumericCheck(overridable(right, 3), Config()).verify(overridable(folded, 3)).agree is True
+
+
+@pytest.mark.parametrize(
+    ("dtype", "one", "more", "agree"), [("float16", "15360", "15362", True), ("float", "1.0", "1.002", False)]
+)
+def test_half_precision_has_the_usual_tolerance(dtype, one, more, agree):
+    def scaled(number):
+        w = f"<{dtype}[1] w = {{{number}}}>"
+        return model_of(f"g (float[3] x) => (float[3] y) {w} {{ a = CastLike(x, w) b = Mul(a, w) y = CastLike(b, x) }}")
+
+    assert NumericCheck(scaled(one), Config()).verify(scaled(more)).agree is agree
