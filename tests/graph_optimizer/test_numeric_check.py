@@ -1,11 +1,13 @@
 """Which inputs an optimised model is held against the original on."""
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 from core_helpers import floats, model_of
 
 from onnxsmith.config import Config
 from onnxsmith.errors import TensorError
+from onnxsmith.graph_optimizer.half_precision import half_outputs
 from onnxsmith.graph_optimizer.numeric_check import NumericCheck
 from onnxsmith.model import Model
 
@@ -173,3 +175,35 @@ def test_half_precision_has_the_usual_tolerance(dtype, one, more, agree):
         return model_of(f"g (float[3] x) => (float[3] y) {w} {{ a = CastLike(x, w) b = Mul(a, w) y = CastLike(b, x) }}")
 
     assert NumericCheck(scaled(one), Config()).verify(scaled(more)).agree is agree
+
+
+def test_half_precision_counts_only_for_the_outputs_that_it_has_a_part_in():
+    def two(number):
+        return model_of(f"""g (float[3] x) => (float[3] y, float[3] z) <float[1] k = {{{number}}}> {{
+            h = Cast <to = 10> (x) s = Mul(h, h) y = Cast <to = 1> (s)
+            z = Mul(x, k)
+        }}""")
+
+    assert half_outputs(two("1.0")) == {"y": ir.DataType.FLOAT16}
+    reason = NumericCheck(two("1.0"), Config()).differs(two("1.002"))
+    assert "output 'z'" in reason
+
+
+def test_weights_that_are_only_stored_in_half_precision_loosen_nothing():
+    def stored(number):
+        return model_of(f"""g (float[3] x) => (float[3] y) <float16[1] w = {{15360}}, float[1] k = {{{number}}}> {{
+            f = Cast <to = 1> (w) a = Mul(x, f) y = Mul(a, k)
+        }}""")
+
+    assert half_outputs(stored("1.0")) == {}
+    assert NumericCheck(stored("1.0"), Config()).verify(stored("1.002")).agree is False
+
+
+def test_half_precision_in_a_branch_and_the_coarser_of_two():
+    model = model_of("""g (float[2] x, bool c) => (float[2] y, int64[1] s, float[2] z) {
+        b = If (c) <then_branch = t () => (float[2] u) { h = Cast <to = 16> (x) u = Cast <to = 1> (h) },
+                    else_branch = e () => (float[2] v) { v = Identity(x) }>
+        f = Cast <to = 10> (x) g2 = Cast <to = 1> (f) y = Add(b, g2)
+        s = Shape(y) z = Neg(x)
+    }""")
+    assert half_outputs(model) == {"y": ir.DataType.BFLOAT16}

@@ -22,8 +22,8 @@ _STATE = "onnxsmith.editing"
 WITH_GRAPHS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 """The standard operators that have graphs among their attributes."""
 
-_INITIALIZERS_WITHOUT_INPUTS = 4
-"""The IR version from which an initializer need not be a graph input."""
+INITIALIZERS_WITHOUT_INPUTS = 4
+"""The IR version from which an initializer need not be a graph input; one that is can be overridden from then on."""
 
 _CROWD = 64
 """The users of a value above which a change to it brings none of them back: to list thousands each time is slow."""
@@ -185,7 +185,7 @@ class Editor:
         root = self._root()
         graph = root.graph
         assert isinstance(graph, ir.Graph)
-        if self.model.ir_version < _INITIALIZERS_WITHOUT_INPUTS:
+        if self.model.ir_version < INITIALIZERS_WITHOUT_INPUTS:
             return self.emit("Constant", [], {"value": tensor})
         value = ir.Value(
             name=name,

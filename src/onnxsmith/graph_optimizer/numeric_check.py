@@ -13,6 +13,8 @@ import onnx_ir as ir
 from onnxsmith.config import Config
 from onnxsmith.errors import RuntimeFailure, TensorError
 from onnxsmith.graph_optimizer.agreement import Agreement, InputCheck, Verification, compare_outputs
+from onnxsmith.graph_optimizer.editor import INITIALIZERS_WITHOUT_INPUTS
+from onnxsmith.graph_optimizer.half_precision import half_outputs
 from onnxsmith.graph_optimizer.operators import random_operators
 from onnxsmith.inference_engine.execution_providers import ExecutionProviderSelector
 from onnxsmith.inference_engine.ort_inference import OrtInference, run_in_child, session_settings
@@ -27,9 +29,6 @@ _HALF = {ir.DataType.FLOAT16: 2.5e-3, ir.DataType.BFLOAT16: 1.25e-2}
 """A quarter of these types' tolerances: four times as much is tolerated."""
 
 _LARGE = 1e3
-
-_OVERRIDABLE_SINCE = 4
-"""The IR version from which an initializer that is an input can be overridden."""
 
 _MOST_OVERRIDDEN = 1 << 20
 """The elements of an initializer that is overridden."""
@@ -87,25 +86,26 @@ class NumericCheck:
         if agreement.agree or agreement.max_abs_error is None:
             return agreement
         try:
-            moved = self._run(self.model, [_perturbed(feeds, self.config.seed)])[0]
+            moved = self._run(self.model, [perturbed(feeds, self.config.seed)])[0]
         except RuntimeFailure:
             return agreement
         return compare_outputs(expected, got, strictness=STRICTNESS, noise=self._noise(expected, moved))
 
     def _noise(self, expected: Mapping[str, Any], moved: Mapping[str, Any]) -> dict[str, float]:
-        """How far rounding moves each output."""
-        found = _distances(expected, moved)
-        return {name: max(moved_by, self._half * _largest(expected[name])) for name, moved_by in found.items()}
+        """How far rounding moves each output.
+
+        Where half precision has a part in it, which nodes stand side by side decides where numbers are rounded: on a
+        CPU the runtime computes most of that in single precision, between Casts that it takes out where two meet.
+        """
+        found = distances(expected, moved)
+        for name, dtype in self._half.items():
+            if name in found:
+                found[name] = max(found[name], _HALF[dtype] * _largest(expected[name]))
+        return found
 
     @cached_property
-    def _half(self) -> float:
-        """How far half precision moves numbers, where the model has any, relative to the largest of them.
-
-        On a CPU the runtime computes most of that in single precision, between Casts that it takes out where two of
-        them meet, at every level: which nodes stand side by side decides where numbers are rounded.
-        """
-        tensors = (value.const_value for _, graph in self.model.graphs() for value in graph.initializers.values())
-        return max((_HALF.get(tensor.dtype, 0.0) for tensor in tensors if tensor is not None), default=0.0)
+    def _half(self) -> dict[str, ir.DataType]:
+        return half_outputs(self.model)
 
     def differs(self, other: Model) -> str | None:
         """What is wrong with another model's outputs, or None."""
@@ -204,7 +204,7 @@ class NumericCheck:
 
         They are apart because an original often fails on other counts, and then says nothing about the floats.
         """
-        if self.model.ir.ir_version < _OVERRIDABLE_SINCE:
+        if self.model.ir.ir_version < INITIALIZERS_WITHOUT_INPUTS:
             return {}
         kinds: dict[str, dict[str, Any]] = {}
         for value in self.model.ir.graph.inputs:
@@ -234,7 +234,7 @@ class NumericCheck:
         return resolve_dims(specs, {**self._sizes, **changed}, self.config.dims) if changed else None
 
 
-def _perturbed(feeds: Mapping[str, Any], seed: int) -> dict[str, Any]:
+def perturbed(feeds: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """Feeds whose floating-point numbers are off by up to two units in their last place."""
     rng = np.random.default_rng(seed)
 
@@ -245,13 +245,14 @@ def _perturbed(feeds: Mapping[str, Any], seed: int) -> dict[str, Any]:
     return _changed(dict(feeds), list(feeds), change)
 
 
-def _distances(expected: Mapping[str, Any], moved: Mapping[str, Any]) -> dict[str, float]:
+def distances(expected: Mapping[str, Any], moved: Mapping[str, Any]) -> dict[str, float]:
     """How far each output moved, where it is an array of numbers."""
     found = {}
     for name, value in expected.items():
         other = moved[name]
         if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.shape == np.shape(other):
-            found[name] = _largest(value.astype(np.float64) - other.astype(np.float64))
+            with np.errstate(invalid="ignore"):  # infinity less infinity
+                found[name] = _largest(value.astype(np.float64) - other.astype(np.float64))
     return found
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from onnxsmith.graph_optimizer.editor import Editor
+from onnxsmith.graph_optimizer.editor import INITIALIZERS_WITHOUT_INPUTS, Editor
 from onnxsmith.graph_optimizer.folding import (
     SMALL,
     FoldingPlan,
@@ -22,9 +22,6 @@ from onnxsmith.graph_optimizer.folding import (
 from onnxsmith.graph_optimizer.passes.base import Pass, PassResult
 from onnxsmith.model import Model
 from onnxsmith.model.carried import SparseTensor
-
-_INITIALIZERS_WITHOUT_INPUTS = 4
-"""The IR version from which an initializer need not be a graph input."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ class FoldConstants(Pass):
         editor = Editor(model, self.name)
         state = FoldingState.of(model)
         self._fold(model, editor, state)
-        if model.ir.ir_version >= _INITIALIZERS_WITHOUT_INPUTS:
+        if model.ir.ir_version >= INITIALIZERS_WITHOUT_INPUTS:
             _lift_constants(editor)
         return PassResult(model, editor.changes, tuple(editor.notes))
 

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnxsmith.graph_optimizer.editor import Editor
-
-_INITIALIZERS_WITHOUT_INPUTS = 4
-"""The IR version from which an initializer need not be a graph input."""
+from onnxsmith.graph_optimizer.editor import INITIALIZERS_WITHOUT_INPUTS, Editor
 
 
 def splice(editor: Editor, node: ir.Node, body: ir.Graph, arguments: Sequence[ir.Value | None] = ()) -> list[ir.Value]:
@@ -36,7 +33,7 @@ def splice(editor: Editor, node: ir.Node, body: ir.Graph, arguments: Sequence[ir
     body.initializers.clear()
     for value in initializers:
         assert value.const_value is not None
-        if editor.model.ir_version < _INITIALIZERS_WITHOUT_INPUTS:
+        if editor.model.ir_version < INITIALIZERS_WITHOUT_INPUTS:
             constant = editor.constant(value.const_value)
             value.replace_all_uses_with(constant)
             initializers[value] = constant
