@@ -35,11 +35,6 @@ class Slot:
     put: Callable[[ir.TensorProtocol], None]
     is_initializer: bool
 
-    @property
-    def is_external(self) -> bool:
-        """Whether the tensor lies in a file."""
-        return isinstance(self.tensor, ir.ExternalTensor)
-
 
 def tensor_slots(model: ir.Model) -> Iterator[Slot]:
     """Every tensor of a model and its functions."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
-from onnxsmith.graph_analysis.matching import Match, Term
+from onnxsmith.graph_analysis.matching import Term
 from onnxsmith.graph_optimizer.editor import Editor
 from onnxsmith.graph_optimizer.passes.subgraph_match import find, is_available, is_near, kept_axes
 
@@ -32,9 +32,7 @@ class Normalization:
     epsilon: float
 
 
-def find_normalization(
-    editor: Editor, node: ir.Node, term: Term, op_type: str, accept: Callable[[Match], bool] = lambda fit: True
-) -> Normalization | None:
+def find_normalization(editor: Editor, node: ir.Node, term: Term, op_type: str) -> Normalization | None:
     """The normalisation that `node` ends, and the casts around it that the operator has inside; declines what it must.
 
     Args:
@@ -42,11 +40,10 @@ def find_normalization(
         node: Its division, or what stands for it.
         term: What computes it from `"x"` and `"epsilon"`.
         op_type: The operator that is to stand for it.
-        accept: What a term cannot say.
     """
     if not is_near(node, "ReduceMean"):
         return None
-    fit = find(editor, node, term, op_type, lambda fit: editor.scalar(fit.names["epsilon"]) is not None and accept(fit))
+    fit = find(editor, node, term, op_type, lambda fit: editor.scalar(fit.names["epsilon"]) is not None)
     if fit is None:
         return None
     x = fit.names["x"]
