@@ -1,7 +1,5 @@
 """Small graphs that break optimisers, and random ones, through every pipeline: the outputs must be the original's."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -68,17 +66,14 @@ def test_random_operators_stay(name, pipeline):
 
 
 def test_random_graphs():
-    """As many as ten seconds allow."""
-    end = time.monotonic() + 10
-    seed, checked = 0, 0
-    while time.monotonic() < end:
+    checked = 0
+    for seed in range(60):
         case = Fuzzer(seed).build()
-        seed += 1
         if case is None:
             continue
         feeds = {kind: given for kind, given in case.feeds.items() if is_defined(case.model, given)}
         for pipeline in PIPELINES:
             wrong = find_difference(case.model, feeds, pipeline, bits=pipeline == "exact" and not case.half)
-            assert wrong is None, f"seed {seed - 1}, {pipeline}: {wrong}"
+            assert wrong is None, f"seed {seed}, {pipeline}: {wrong}"
         checked += 1
     assert checked > 20

@@ -75,10 +75,6 @@ def test_thousands_of_random_graphs():
         case = Fuzzer(seed).build()
         if case is None:
             continue
-        try:
-            run(case.model.SerializeToString(), case.feeds["base"])
-        except Exception:  # noqa: BLE001 - ONNX Runtime finds no fault with each node alone, and one with the graph
-            continue
         compared += 1
         feeds = {kind: given for kind, given in case.feeds.items() if is_defined(case.model, given)}
         for pipeline in ("default", "exact", "ort-cpu"):
