@@ -6,7 +6,8 @@ import onnx_ir as ir
 import pytest
 from core_helpers import HEADER, floats, model_of, op_types, run
 
-from onnxsmith.graph_optimizer.editor import PROVENANCE, WITH_GRAPHS, Editor, Unknown, label, subgraphs
+from onnxsmith.graph_analysis.nesting import WITH_GRAPHS, subgraphs
+from onnxsmith.graph_optimizer.editor import PROVENANCE, Editor, Unknown, label
 
 X = {"x": floats(1, -2)}
 OLD = '<ir_version: 3, opset_import: ["": 8]>\n'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnxsmith.graph_analysis.nesting import subgraphs, with_nested
 from onnxsmith.graph_analysis.symbolic import Dim, Facts
 from onnxsmith.graph_optimizer.passes.base import Note
 from onnxsmith.model import Model
@@ -19,9 +19,6 @@ PROVENANCE = "onnxsmith.pass"
 """The key in a node's metadata under which stands the pass that made it."""
 
 _STATE = "onnxsmith.editing"
-WITH_GRAPHS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
-"""The standard operators that have graphs among their attributes."""
-
 INITIALIZERS_WITHOUT_INPUTS = 4
 """The IR version from which an initializer need not be a graph input; one that is can be overridden from then on."""
 
@@ -423,25 +420,6 @@ def _collect_names(model: ir.Model, names: set[str]) -> None:
         value.name = name
 
 
-def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
-    """The graphs in a node's attributes."""
-    if node.domain == "" and not _may_hold_graphs(node.op_type):
-        return
-    for attribute in node.attributes.values():
-        if attribute.is_ref():
-            continue
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield attribute.as_graph()
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            yield from attribute.as_graphs()
-
-
-@functools.cache
-def _may_hold_graphs(op_type: str) -> bool:
-    """Whether an operator of the default domain has graphs among its attributes; one that nobody knows may."""
-    return op_type in WITH_GRAPHS or not onnx.defs.has(op_type)
-
-
 def label(node: ir.Node) -> str:
     """What a node is called: its name, or its operator and its first output."""
     if node.name:
@@ -452,12 +430,8 @@ def label(node: ir.Node) -> str:
 
 def _detach(node: ir.Node) -> Iterable[ir.Value]:
     """Takes a node and all that is in its subgraphs off their inputs, and gives these."""
-    waiting = [node]
-    while waiting:
-        current = waiting.pop()
+    for current in with_nested(node):
         for index, value in enumerate(current.inputs):
             if value is not None:
                 yield value
                 current.replace_input_with(index, None)
-        for graph in subgraphs(current):
-            waiting.extend(graph)

@@ -128,7 +128,7 @@ class Examiner:
         try:
             check_native(result.model, self._config.limits)
         except InvalidModelError as error:
-            return Candidate(result, refined, Verification(agree=None), error.message)
+            return Candidate(result, refined, Verification(agree=None, reason=error.message), error.message)
         verification = self.numbers.verify(result.model)
         fault = None
         if verification.agree is False:

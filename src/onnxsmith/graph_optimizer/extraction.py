@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnxsmith.graph_optimizer.editor import subgraphs
+from onnxsmith.graph_analysis.nesting import subgraphs, with_nested
 from onnxsmith.model import Model
 
 
@@ -98,10 +98,7 @@ def with_outputs(model: Model, names: Collection[str]) -> Model:
 
 def used_values(node: ir.Node) -> Iterator[ir.Value]:
     """What a node uses, in its subgraphs too."""
-    waiting = [node]
-    while waiting:
-        current = waiting.pop()
+    for current in with_nested(node):
         yield from (value for value in current.inputs if value is not None)
         for graph in subgraphs(current):
             yield from graph.outputs
-            waiting.extend(graph)

@@ -16,9 +16,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxsmith.graph_analysis.matching import default_domain
+from onnxsmith.graph_analysis.nesting import has_subgraph
 from onnxsmith.graph_analysis.symbolic import Facts
 from onnxsmith.graph_analysis.symbolic.call import CONTENTS
-from onnxsmith.graph_optimizer.operators import has_subgraph, is_declared_random, onnx_schema
+from onnxsmith.graph_optimizer.operators import is_declared_random, onnx_schema
 from onnxsmith.model import Model
 from onnxsmith.model.carried import SparseTensor
 

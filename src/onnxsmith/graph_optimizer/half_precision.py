@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import onnx_ir as ir
 
+from onnxsmith.graph_analysis.nesting import with_nested
 from onnxsmith.graph_analysis.symbolic import Facts
-from onnxsmith.graph_optimizer.editor import subgraphs
 from onnxsmith.graph_optimizer.extraction import used_values
 from onnxsmith.model import Model
 
@@ -42,7 +40,7 @@ def half_outputs(model: Model) -> dict[str, ir.DataType]:
     reached: dict[ir.Value, ir.DataType] = {}
     for node in model.ir.graph:
         types = {reached[value] for value in used_values(node) if value in reached}
-        types |= {dtype for inner in _with_inner(node) if (dtype := _rounds_to(inner, facts)) is not None}
+        types |= {dtype for inner in with_nested(node) if (dtype := _rounds_to(inner, facts)) is not None}
         if types and node.op_type not in ("Shape", "Size"):
             coarsest = max(types, key=_HALVES.index)
             reached |= dict.fromkeys(node.outputs, coarsest)
@@ -56,12 +54,3 @@ def _rounds_to(node: ir.Node, facts: Facts) -> ir.DataType | None:
     if node.op_type == "Cast" and node.inputs[0] is not None and facts.is_constant(node.inputs[0]):
         return None  # it is the same number whenever it is rounded
     return next((dtype for output in node.outputs if (dtype := facts.dtype(output)) in _HALVES), None)
-
-
-def _with_inner(node: ir.Node) -> Iterator[ir.Node]:
-    waiting = [node]
-    while waiting:
-        current = waiting.pop()
-        yield current
-        for graph in subgraphs(current):
-            waiting.extend(graph)

@@ -6,6 +6,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxsmith.graph_analysis.matching import default_domain
+from onnxsmith.graph_analysis.nesting import has_subgraph
 from onnxsmith.model import Model
 
 
@@ -23,13 +24,6 @@ def is_declared_random(schema: onnx.defs.OpSchema) -> bool:
     """Whether ONNX declares the operator non-deterministic."""
     determinism = schema.node_determinism  # type: ignore[attr-defined]  # onnx's stub lacks it
     return bool(determinism == onnx.defs.OpSchema.NodeDeterminism.NonDeterministic)
-
-
-def has_subgraph(node: ir.Node) -> bool:
-    """Whether the node carries a graph: If, Loop, Scan."""
-    return any(
-        attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attribute in node.attributes.values()
-    )
 
 
 def random_operators(model: Model) -> tuple[str, ...]:

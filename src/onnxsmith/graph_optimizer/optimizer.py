@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from onnxsmith.config import Config
+from onnxsmith.graph_analysis.node_counter import NodeCounter
 from onnxsmith.graph_optimizer.editor import PROVENANCE
 from onnxsmith.graph_optimizer.examiner import Candidate, Examiner
 from onnxsmith.graph_optimizer.optimize_report import OptimizeReport, total_passes
@@ -97,16 +98,14 @@ class _Run:
         unchanged = None
         if candidate.fault is not None:
             unchanged = candidate.fault
-            result = PipelineResult(
-                self.examiner.fresh(), (), result.seconds, result.notes, result.rolled_back, result.runs
-            )
+            result = replace(result, model=self.model, steps=())
         elif not result.steps:
             gone = result.rolled_back or rolled_back
             unchanged = f"no pass found anything to do{', but for those that are rolled back' if gone else ''}"
-        after, note = self._save(result, checking)
+        after, size, note = self._save(result, checking)
         unchanged = note or unchanged
         names = [step.name for step in passes_of(self.examiner.stages)]
-        counts_before, counts_after = _op_counts(self.model), _op_counts(after)
+        counts_before, counts_after = NodeCounter(self.model).counts(), NodeCounter(after).counts()
         return OptimizeReport(
             model=self.model.name,
             output=self.path,
@@ -118,7 +117,7 @@ class _Run:
             op_counts_before=counts_before,
             op_counts_after=counts_after,
             size_before=self.model.size_bytes,
-            size_after=_size_of(self.path),
+            size_after=size,
             passes=total_passes(names, result.steps, result.seconds),
             steps=result.steps,
             rolled_back=(*result.rolled_back, *rolled_back),
@@ -143,12 +142,17 @@ class _Run:
             gone.append(blamed)
             skip |= {blamed.name}
 
-    def _save(self, result: PipelineResult, checking: Checking) -> tuple[Model, str | None]:
-        """Saves the result; where the file is over its limit, without notes and shapes, and then as it was."""
+    def _save(self, result: PipelineResult, checking: Checking) -> tuple[Model, int, str | None]:
+        """Saves the result; where the file is over its limit, without notes and shapes, and then as it was.
+
+        Returns:
+            What was saved, its bytes, and why it is the model as it was.
+        """
         with staged_folder(self.path.absolute().parent) as staging:
-            saved = self._save_within_limit(result, staging / self.path.name)
+            staged = staging / self.path.name
+            saved, note = self._save_within_limit(result, staged)
             checking.result()
-        return saved
+            return saved, _size_of(staged), note
 
     def _save_within_limit(self, result: PipelineResult, staged: Path) -> tuple[Model, str | None]:
         limit = int(self.model.size_bytes * max(1.0, self.options.max_size_ratio))
@@ -196,13 +200,6 @@ def _forget_shapes(model: Model, original: Model) -> None:
             if not value.is_graph_output():
                 value.shape = None
                 value.type = value.type if value.name in declared else None
-
-
-def _op_counts(model: Model) -> dict[str, int]:
-    counts = Counter(
-        node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}" for node in model.nodes()
-    )
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _without_constants(counts: Mapping[str, int]) -> int:

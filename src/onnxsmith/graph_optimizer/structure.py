@@ -7,7 +7,8 @@ import functools
 import onnx
 import onnx_ir as ir
 
-from onnxsmith.graph_optimizer.editor import label, subgraphs
+from onnxsmith.graph_analysis.nesting import subgraphs
+from onnxsmith.graph_optimizer.editor import label
 
 
 def find_fault(model: ir.Model) -> str | None:

@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 import onnx_ir as ir
 
+from onnxsmith.graph_analysis.nesting import subgraphs
 from onnxsmith.graph_analysis.symbolic import (  # noqa: F401  (they fill the tables)
     elementwise,
     evaluation,
@@ -34,7 +35,7 @@ from onnxsmith.graph_analysis.symbolic.call import (
 )
 from onnxsmith.graph_analysis.symbolic.dims import Dim, Expr, fresh_symbol, make_symbol
 from onnxsmith.graph_analysis.symbolic.onnx_inference import infer_with_onnx
-from onnxsmith.graph_analysis.symbolic.scopes import body_input, body_outputs, node_outputs, subgraphs
+from onnxsmith.graph_analysis.symbolic.scopes import body_input, body_outputs, node_outputs
 
 _FAILURES = (
     ArithmeticError,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -11,15 +11,6 @@ from onnxsmith.graph_analysis.symbolic.dims import fresh_symbol
 
 _SCAN_WITHOUT_BATCH = 9
 """The opset from which Scan has no batch axis."""
-
-
-def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
-    """The graphs in a node's attributes."""
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH and not attribute.is_ref():
-            yield attribute.value
-        elif attribute.type == ir.AttributeType.GRAPHS and not attribute.is_ref():
-            yield from attribute.value
 
 
 def body_outputs(graph: ir.Graph, known: Mapping[ir.Value, Info]) -> list[Info]:

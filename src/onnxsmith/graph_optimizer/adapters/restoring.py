@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import onnx_ir as ir
 
-from onnxsmith.graph_optimizer.editor import subgraphs
+from onnxsmith.graph_analysis.nesting import has_subgraph, subgraphs
 from onnxsmith.graph_optimizer.interface import compare_interfaces
-from onnxsmith.graph_optimizer.operators import has_subgraph, is_declared_random, onnx_schema
+from onnxsmith.graph_optimizer.operators import is_declared_random, onnx_schema
 from onnxsmith.model import Model
 
 

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from onnxsmith.graph_optimizer.editor import Editor, subgraphs
+from onnxsmith.graph_analysis.nesting import subgraphs
+from onnxsmith.graph_optimizer.editor import Editor
 from onnxsmith.graph_optimizer.passes.equal_tensors import equal_tensors
 from onnxsmith.graph_optimizer.passes.node_keys import NodeKeys
 from onnxsmith.graph_optimizer.passes.rules import GraphPass

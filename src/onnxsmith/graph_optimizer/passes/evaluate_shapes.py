@@ -11,9 +11,10 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from onnxsmith.graph_analysis.nesting import subgraphs
 from onnxsmith.graph_analysis.symbolic import Dim, Expr
 from onnxsmith.graph_analysis.symbolic.call import CONTENTS
-from onnxsmith.graph_optimizer.editor import Editor, subgraphs
+from onnxsmith.graph_optimizer.editor import Editor
 from onnxsmith.graph_optimizer.passes.rules import GraphPass
 
 _SHAPE_RANGE = 15

@@ -11,7 +11,8 @@ from typing import ClassVar
 import onnx
 import onnx_ir as ir
 
-from onnxsmith.graph_optimizer.editor import Editor, subgraphs
+from onnxsmith.graph_analysis.nesting import subgraphs
+from onnxsmith.graph_optimizer.editor import Editor
 from onnxsmith.graph_optimizer.passes.rules import GraphPass
 from onnxsmith.graph_optimizer.passes.splicing import splice
 
