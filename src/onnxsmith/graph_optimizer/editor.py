@@ -370,7 +370,7 @@ class Editor:
                 graph.outputs[index] = new
 
 
-class Unknown(Exception):  # noqa: N818
+class Unknown(Exception):  # noqa: N818 - an answer, not an error
     """Something that a rule needs is not known; the rule does not apply."""
 
 

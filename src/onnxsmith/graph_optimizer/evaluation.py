@@ -147,7 +147,7 @@ class _Evaluator:
             raise NotHere
         if tensor.dtype == ir.DataType.STRING:
             array = np.empty(tensor.size, object)
-            array[:] = list(tensor.string_data())  # type: ignore[attr-defined]
+            array[:] = list(tensor.string_data())  # type: ignore[attr-defined]  # only tensors of strings have it
             array = array.reshape(tensor.shape.numpy())
         else:
             array = tensor.numpy()

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 
-class NotHere(Exception):  # noqa: N818
+class NotHere(Exception):  # noqa: N818 - an answer, not an error
     """A case that is left to ONNX Runtime."""
 
 

@@ -176,7 +176,7 @@ def tensor_bytes(tensor: ir.TensorProtocol) -> int:
     if isinstance(tensor, SparseTensor):
         return len(tensor.raw.raw_data)
     if tensor.dtype == ir.DataType.STRING:
-        texts: Iterable[bytes] = tensor.string_data()  # type: ignore[attr-defined]
+        texts: Iterable[bytes] = tensor.string_data()  # type: ignore[attr-defined]  # only tensors of strings have it
         return sum(map(len, texts))
     return tensor.nbytes
 
@@ -253,11 +253,12 @@ class _Planner:
 
     def _contents(self, value: ir.Value) -> ir.TensorProtocol | None:
         info = self._facts.info(value)
-        if info.contents is None or info.dtype not in _WHOLE_TYPES or info.shape is None:
+        shape = self._facts.static_shape(value)
+        if info.contents is None or info.dtype not in _WHOLE_TYPES or shape is None:
             return None
         if not all(isinstance(element, int) for element in info.contents):
             return None
-        return ir.Tensor(np.array(info.contents, info.dtype.numpy()).reshape(info.shape))  # type: ignore[arg-type]
+        return ir.Tensor(np.array(info.contents, info.dtype.numpy()).reshape(shape))
 
     def _fold(self, node: ir.Node) -> None:
         self._folded[node] = None
@@ -445,8 +446,9 @@ class _Planner:
             found: int | None = tensor_bytes(tensor)
         else:
             shape, dtype = self._facts.static_shape(value), self._facts.dtype(value)
-            known = shape is not None and dtype is not None and dtype != ir.DataType.STRING
-            found = math.ceil(math.prod(shape) * dtype.bitwidth / 8) if known else None  # type: ignore[arg-type, union-attr]
+            found = None
+            if shape is not None and dtype is not None and dtype != ir.DataType.STRING:
+                found = math.ceil(math.prod(shape) * dtype.bitwidth / 8)
         if found is not None:
             self._sizes[value] = found
         return found

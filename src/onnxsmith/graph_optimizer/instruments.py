@@ -11,7 +11,7 @@ from onnxsmith.graph_optimizer.structure import find_fault
 from onnxsmith.model import Model
 
 
-class PassFault(Exception):  # noqa: N818
+class PassFault(Exception):  # noqa: N818 - an answer, not an error
     """A pass broke the model; it is rolled back."""
 
 

@@ -133,7 +133,7 @@ class PassPipeline:
                 rolled_back.append(broken.rollback)
 
 
-class _BrokenBy(Exception):  # noqa: N818
+class _BrokenBy(Exception):  # noqa: N818 - an answer, not an error
     def __init__(self, rollback: Rollback) -> None:
         super().__init__(rollback)
         self.rollback = rollback

@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import sys
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 
 def install() -> None:
@@ -36,9 +37,9 @@ def uninstall() -> None:
 
 
 def _checker(native: ModuleType) -> SimpleNamespace:
-    def check_model(message: object) -> None:
+    def check_model(message: Any) -> None:
         native.checker.check_model(
-            message.SerializeToString(),  # type: ignore[attr-defined]
+            message.SerializeToString(),
             full_check=False,
             skip_opset_compatibility_check=False,
             check_custom_domain=False,

@@ -24,7 +24,7 @@ LARGEST_CONTENTS = 64
 """How many elements a tensor may have for its contents to be followed."""
 
 
-class Unknown(Exception):  # noqa: N818
+class Unknown(Exception):  # noqa: N818 - an answer, not an error
     """Something that a rule needs is not known."""
 
 
@@ -97,10 +97,11 @@ class Call:
 
     def numbers(self, index: int) -> list[int]:
         """The contents of an input of whole numbers that are all known, or `Unknown`."""
-        numbers = self.contents(index)
-        if not all(isinstance(number, int) for number in numbers):
+        contents = self.contents(index)
+        numbers = [number for number in contents if isinstance(number, int)]
+        if len(numbers) < len(contents):
             raise Unknown
-        return list(numbers)  # type: ignore[arg-type]
+        return numbers
 
     def attribute(self, name: str, kind: ir.AttributeType, default: Any = None) -> Any:
         """An attribute's value; `Unknown` where it refers to a function's attribute or has another type."""

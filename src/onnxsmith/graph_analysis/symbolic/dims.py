@@ -18,7 +18,7 @@ _MOST_STEPS = 64
 """How long a division of polynomials may take."""
 
 
-class TooComplex(ValueError):  # noqa: N818
+class TooComplex(ValueError):  # noqa: N818 - an answer, not an error
     """An expression that is too long to keep; whoever asked for it gets a fresh symbol instead."""
 
 

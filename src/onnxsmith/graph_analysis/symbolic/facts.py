@@ -257,7 +257,7 @@ class Facts:
 
     def _constant(self, value: ir.Value, tensor: ir.TensorProtocol) -> Info:
         try:
-            shape = tuple(int(dim) for dim in tensor.shape)  # type: ignore[arg-type]
+            shape = tuple(int(dim) for dim in tensor.shape)  # type: ignore[arg-type]  # a size without a number is a failure
             return Info(tensor.dtype, shape, self._constant_contents(value, tensor.dtype, shape))
         except _FAILURES:
             return NOTHING
@@ -302,17 +302,17 @@ class Facts:
                 return infer_with_onnx(call, self._model.opset_imports, self._model.ir_version)
         except _FAILURES:
             return [NOTHING] * len(node.outputs)
-        dtypes = []
+        dtypes: list[ir.DataType | None] = []
         for dtype in found.dtypes:
             try:
                 if isinstance(dtype, ir.DataType):
                     dtypes.append(dtype)
                 elif isinstance(dtype, int):
-                    dtypes.append(call.input(dtype).dtype)  # type: ignore[arg-type]
+                    dtypes.append(call.input(dtype).dtype)
                 else:
-                    dtypes.append(dtype(call))  # type: ignore[arg-type]
+                    dtypes.append(dtype(call))
             except _FAILURES:
-                dtypes.append(None)  # type: ignore[arg-type]
+                dtypes.append(None)
         try:
             shapes: Sequence[PartialShape | None] = found.shapes(call)
         except _FAILURES:

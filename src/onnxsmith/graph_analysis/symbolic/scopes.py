@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from onnxsmith.graph_analysis.symbolic.call import NOTHING, Call, Info, Shape, Unknown, from_front
-from onnxsmith.graph_analysis.symbolic.dims import fresh_symbol
+from onnxsmith.graph_analysis.symbolic.dims import Dim, fresh_symbol
 
 _SCAN_WITHOUT_BATCH = 9
 """The opset from which Scan has no batch axis."""
@@ -105,10 +105,10 @@ def _scan(call: Call, body: Sequence[Info]) -> list[Info]:
     return found
 
 
-def _stacked(info: Info, axis: int, length: object) -> Info:
+def _stacked(info: Info, axis: int, length: Dim | None) -> Info:
     """The tensor that all iterations' results make along a new axis. A size that may vary inside is not told."""
     if info.shape is None:
         return Info(info.dtype)
-    inner = [dim if isinstance(dim, int) else fresh_symbol() for dim in info.shape]
-    inner.insert(from_front(axis, len(inner) + 1), fresh_symbol() if length is None else length)  # type: ignore[arg-type]
+    inner: list[Dim] = [dim if isinstance(dim, int) else fresh_symbol() for dim in info.shape]
+    inner.insert(from_front(axis, len(inner) + 1), fresh_symbol() if length is None else length)
     return Info(info.dtype, tuple(inner))

@@ -21,7 +21,7 @@ _WITH_BODIES = frozenset({"If", "Loop", "Scan"})
 _Local = Mapping[ir.Value, int]
 
 
-class _NoKey(Exception):  # noqa: N818
+class _NoKey(Exception):  # noqa: N818 - an answer, not an error
     """A node that nothing else does for."""
 
 

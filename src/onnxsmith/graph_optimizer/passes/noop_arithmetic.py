@@ -173,12 +173,11 @@ def _leaky_relu(node: ir.Node, editor: Editor) -> ir.Value | None:
 
 
 def _reduction(node: ir.Node, editor: Editor) -> ir.Value | None:
-    axes = axes_of(editor, node)
-    if not axes and editor.attribute(node, "noop_with_empty_axes", 0):
-        return node.inputs[0]
+    axes, data = axes_of(editor, node), node.inputs[0]
+    if data is None or (not axes and editor.attribute(node, "noop_with_empty_axes", 0)):
+        return data
     # A kept dimension that is no smaller than before was 1.
-    one = editor.attribute(node, "keepdims", 1) and keeps_shape(node, editor, node.inputs[0])  # type: ignore[arg-type]
-    return node.inputs[0] if one else None
+    return data if editor.attribute(node, "keepdims", 1) and keeps_shape(node, editor, data) else None
 
 
 def _where(node: ir.Node, editor: Editor) -> ir.Value | None:

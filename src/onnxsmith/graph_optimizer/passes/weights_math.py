@@ -32,7 +32,7 @@ _HELD = 1 << 24
 """Bytes of scaled weights that are held in memory; larger ones are computed again when they are written."""
 
 
-class NotFolded(Exception):  # noqa: N818
+class NotFolded(Exception):  # noqa: N818 - an answer, not an error
     """Something must stay where it is; the message says why."""
 
 
