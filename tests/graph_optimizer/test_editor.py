@@ -267,3 +267,13 @@ def test_the_operators_with_graphs_are_those_of_the_schemas():
         if schema.domain == "" and any(attribute.type in graph_kinds for attribute in schema.attributes.values())
     }
     assert found == WITH_GRAPHS
+
+
+def test_a_numpy_number_is_a_constant_of_rank_0():
+    model = model_of("g (float[2] x) => (float[2] y) { y = Neg(x) }")
+    editor = Editor(model, "test")
+    editor.root = model.ir.graph[0]
+    value = editor.constant(np.float32(1) / np.float32(4))
+    assert editor.static_shape(value) == ()
+    assert editor.scalar(value) == 0.25
+    assert editor.dtype(value) == ir.DataType.FLOAT

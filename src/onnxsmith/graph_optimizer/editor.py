@@ -166,19 +166,19 @@ class Editor:
 
     # Changes
 
-    def constant(self, contents: np.ndarray | ir.TensorProtocol, hint: str = "constant") -> ir.Value:
+    def constant(self, contents: np.ndarray | np.generic | ir.TensorProtocol, hint: str = "constant") -> ir.Value:
         """A new constant, usable at the root: an initializer of its graph, or a Constant node before IR version 4.
 
         Args:
-            contents: An array (its dtype is the tensor's), or a tensor.
+            contents: An array or a NumPy number (its dtype is the tensor's), or a tensor.
             hint: What its name starts with.
         """
         name = self.fresh(hint)
-        tensor = (
-            contents
-            if not isinstance(contents, np.ndarray)
-            else ir.tensor(np.ascontiguousarray(contents).reshape(contents.shape), name=name)
-        )
+        if isinstance(contents, np.ndarray | np.generic):
+            array = np.asarray(contents)
+            tensor: ir.TensorProtocol = ir.tensor(np.ascontiguousarray(array).reshape(array.shape), name=name)
+        else:
+            tensor = contents
         root = self._root()
         graph = root.graph
         assert isinstance(graph, ir.Graph)
