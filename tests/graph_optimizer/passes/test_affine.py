@@ -192,3 +192,18 @@ def test_large_weights_are_scaled_when_they_are_read(monkeypatch):
     monkeypatch.setattr("onnxsmith.graph_optimizer.passes.weights_math._HELD", 16)
     text = "g (float[2, 3] x) => (float[2, 4] y) { m = MatMul (x, w) y = Mul (m, k) }"
     assert fold(PASS, text, {"w": some(3, 4), "k": some(4)}).left == ["MatMul"]
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_a_factor_of_zero_stays_where_something_is_divided_by_it(zero):
+    text = "g (float[N, 4, 6, 6] x) => (float[N, M, H, W] y) { c = Conv (x, w) m = Mul (c, k) y = Div (one, m) }"
+    constants = {**CONV_WEIGHTS, "k": np.full((1,), zero, np.float32), "one": np.ones((1,), np.float32)}
+    folded = fold(PASS, text, constants)
+    assert folded.left == ["Conv", "Mul", "Div"]
+    assert "its factor is 0" in folded.reasons
+
+
+def test_a_factor_of_zero_goes_where_nothing_can_tell_its_zeros_apart():
+    text = "g (float[N, 4, 6, 6] x) => (float[N, M, H, W] y) { c = Conv (x, w) m = Mul (c, k) y = Relu (m) }"
+    factor = np.array([0.0, 1.0, 2.0, -0.0, 3.0], np.float32).reshape(5, 1, 1)
+    assert fold(PASS, text, {**CONV_WEIGHTS, "k": factor}).left == ["Conv", "Relu"]

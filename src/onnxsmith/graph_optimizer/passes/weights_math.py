@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnxsmith.graph_optimizer.editor import Editor
 from onnxsmith.graph_optimizer.passes.opset_forms import given
+from onnxsmith.graph_optimizer.passes.zero_signs import ZeroSigns
 
 LINEAR = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
@@ -232,6 +233,7 @@ def fold_after(editor: Editor, linear: Linear, affine: Affine, node: ir.Node, sh
         raise NotFolded(f"the {linear.node.op_type} before it is in another graph")
     if not affine.is_finite:
         raise NotFolded("its constants make a factor or a summand that is not finite")
+    _keep_zeros(editor, affine, node.outputs[0])
     weights = None
     if affine.scales:
         weights = _scaled_weights(editor, linear, affine.scale, linear.by_output(), shared_bytes)
@@ -279,6 +281,7 @@ def fold_before(editor: Editor, linear: Linear, affine: Affine, value: ir.Value,
         raise NotFolded("the Gemm after it transposes its input")
     if not affine.is_finite:
         raise NotFolded("its constants make a factor or a summand that is not finite")
+    _keep_zeros(editor, affine, linear.output)
     dtype = editor.dtype(linear.weight)
     assert dtype is not None
     summand = None
@@ -296,6 +299,18 @@ def fold_before(editor: Editor, linear: Linear, affine: Affine, value: ir.Value,
     if summand is not None:
         output = _set_bias(editor, linear, summand)
         editor.replace(linear.output, output)
+
+
+def _keep_zeros(editor: Editor, affine: Affine, value: ir.Value) -> None:
+    """Refuses a factor of 0 where something can tell -0.0 from 0.0: a sum of products of zeros has a sign of its own.
+
+    Raises:
+        NotFolded: Something can.
+    """
+    if np.any((affine.scale == 0) & (affine.shift == 0)) and ZeroSigns(editor, at_outputs=False).matter(value):
+        raise NotFolded(
+            "its factor is 0, and something is divided by what follows: the signs of its zeros would change"
+        )
 
 
 def _shift_of_output(editor: Editor, linear: Linear, shift: np.ndarray) -> np.ndarray:
